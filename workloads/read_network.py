@@ -75,7 +75,18 @@ class ReadNetwork(Value):
         low, high = self.pixel_range
         scaled = (f"its first layers expect pixels from {low:g} to {high:g}, which the trainer gives them",)
         other = () if self.is_classifier else (_ESTIMATED_ONLY,)
-        return (*own, *by_bytes, *other, *(scaled if self.pixel_range != PLAIN_RANGE else ()), *self.notes)
+        pixels = scaled if self.pixel_range != PLAIN_RANGE else ()
+        return (*own, *by_bytes, *other, *self._frozen_lines(), *pixels, *self.notes)
+
+    def _frozen_lines(self) -> tuple[str, ...]:
+        """Of weights in a Python file that are not trained: its network begins at random."""
+        count = self.graph().parameters - self.graph().trained_parameters
+        if not self.source or not count:
+            return ()
+        return (
+            f"{count:,} of its parameters are frozen (trainable = False) and stay as they are drawn at random: train "
+            "them, or take a VGG preset with model.weights",
+        )
 
 
 def packed(graph_text: str) -> str:

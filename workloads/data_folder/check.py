@@ -12,8 +12,8 @@ from trainplan.workloads.data_folder.decode import ImageError, Look, looked_at, 
 from trainplan.workloads.data_folder.duplicates import MOST_COMPARED, Contents, count_duplicates, digest_of
 from trainplan.workloads.data_folder.entries import Tally, files_below
 from trainplan.workloads.data_folder.layout import read_layout, refuse_no_folder
-from trainplan.workloads.data_folder.npz import check_pixels
-from trainplan.workloads.data_folder.parquet import ParquetLayout, rows_of
+from trainplan.workloads.data_folder.npz import pixel_warnings
+from trainplan.workloads.data_folder.parquet import ParquetLayout, column_notes, rows_of
 from trainplan.workloads.data_folder.problems import class_problems, class_warnings
 from trainplan.workloads.data_folder.published import PublishedSet
 from trainplan.workloads.data_folder.report import ClassCount, Report, Sizes
@@ -41,11 +41,13 @@ def check_folder(
     if isinstance(layout, PublishedSet):
         return _of_published(folder, layout)
     damaged: list[Unreadable] = []
+    notes: list[str] = []
     if isinstance(layout, ImageLayout):
         samples, names, kind = list(of_images(layout)), layout.class_names, "images, a folder per class"
         first = last = None
     elif isinstance(layout, ParquetLayout):
         (samples, names), kind = rows_of(layout), PARQUET
+        notes = column_notes(layout)
         first = last = None
     else:
         samples, kind = of_records(folder, layout, damaged), "TFRecords"
@@ -80,7 +82,7 @@ def check_folder(
             *_damage(read),
         ),
         warnings=tuple(class_warnings(counts)),
-        notes=read.notes,
+        notes=(*notes, *read.notes),
         samples=tuple(samples),
     )
 
@@ -91,6 +93,7 @@ def _of_published(folder: Path, data_set: PublishedSet) -> Report:
     counts = _counted(samples, tuple(_name(data_set.class_names, label) for label in labels))
     side = (data_set.train.width, data_set.train.height)
     first = min((sample.label for sample in samples), default=0)
+    problems, warnings = _of_pixels(data_set)
     return Report(
         folder=str(folder),
         kind=data_set.name,
@@ -107,18 +110,18 @@ def _of_published(folder: Path, data_set: PublishedSet) -> Report:
         channels=data_set.train.channels,
         left_out=(),
         duplicates=count_duplicates(samples, (digest_of(sample.read()) for sample in samples)),
-        problems=(*class_problems(counts, 0, ()), *_pixel_problems(data_set)),
-        warnings=tuple(class_warnings(counts)),
+        problems=(*class_problems(counts, 0, ()), *problems),
+        warnings=(*class_warnings(counts), *warnings),
     )
 
 
-def _pixel_problems(data_set: PublishedSet) -> list[str]:
+def _of_pixels(data_set: PublishedSet) -> tuple[list[str], list[str]]:
+    """Problems and warnings."""
     try:
-        check_pixels(data_set.train)
-        check_pixels(data_set.hold_out)
+        parts = (data_set.train, data_set.hold_out)
+        return [], sorted({line for part in parts for line in pixel_warnings(part)})[:1]
     except DataFolderError as error:
-        return [str(error)]
-    return []
+        return [str(error)], []
 
 
 def _bytes(layout: ImageLayout | RecordLayout | ParquetLayout, samples: list[Sample]) -> int:

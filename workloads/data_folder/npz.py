@@ -71,8 +71,12 @@ def npz_set(files: Sequence[Path]) -> PublishedSet:
     )
 
 
+_DARK = 32
+"""Pixels that are all below it were counted to another white: 16 in the digits of scikit-learn."""
+
+
 def pixel_factor(descr: str, lowest: float, highest: float) -> int:
-    """What pixels are multiplied by to run from 0 to 255: 1, or 255 for truths and fractions from 0 to 1.
+    """What pixels are multiplied by to run from 0 to 255: 1, or 255 for truths and what lies between 0 and 1.
 
     Raises DataFolderError for pixels that are normalised otherwise.
     """
@@ -81,16 +85,22 @@ def pixel_factor(descr: str, lowest: float, highest: float) -> int:
             f"the pixels run from {lowest:g} to {highest:g}: write them as they are in an image, 0 to 255 (or 0 to 1), "
             "and leave normalising to the run"
         )
-    return 255 if descr == "|b1" or (descr in ("<f4", "<f8") and highest <= 1) else 1
+    return 255 if descr == "|b1" or highest <= 1 else 1
 
 
-def check_pixels(part: Part) -> None:
-    """Look at the pixels of up to 500 images, spread over all. Raises DataFolderError as `pixel_factor` does."""
-    if part.descr == "|u1" or not part.labels:
-        return
+def pixel_warnings(part: Part) -> list[str]:
+    """What the pixels of up to 500 images, spread over all, point at. Raises DataFolderError as `pixel_factor` does."""
+    if not part.labels:
+        return []
     step = -(-len(part.labels) // _MOST_LOOKED_AT)
     views = [_numbers(part.image(number), part.descr) for number in range(0, len(part.labels), step)]
-    pixel_factor(part.descr, min(map(min, views)), max(map(max, views)))
+    lowest, highest = min(map(min, views)), max(map(max, views))
+    if pixel_factor(part.descr, lowest, highest) > 1 or highest >= _DARK:
+        return []
+    return [
+        f"the pixels run from {lowest:g} to {highest:g}, which is nearly black where white is 255: multiply them by "
+        f"255/{highest:g}, unless the images are that dark"
+    ]
 
 
 # --- which array is what ------------------------------------------------------------------------------------------

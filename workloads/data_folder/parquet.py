@@ -100,6 +100,23 @@ def rows_of(layout: ParquetLayout) -> Rows:
     )
 
 
+def column_notes(layout: ParquetLayout) -> list[str]:
+    """What is trained of several columns of labels, and where a class has another number than in the file. Raises
+    DataFolderError."""
+    file = layout.train[0]
+    schema = _opened(file).schema_arrow
+    columns = _columns(file, schema)
+    others = [one.name for one in schema if one.name not in columns[:2] and _holds_labels(one.type)]
+    notes = [f"labels are those of the column {columns.label}; not read: {', '.join(others[:5])}"] if others else []
+    numbered = sorted(map(_folder_name, columns.names))
+    moved = [(old, numbered.index(_folder_name(name)), name) for old, name in enumerate(columns.names)]
+    first = next(((old, new, name) for old, new, name in moved if old != new), None)
+    if first is not None:
+        old, new, name = first
+        notes.append(f"classes are numbered in the order of their names: {name}, {old} in the file, is {new}")
+    return notes
+
+
 def write_images(layout: ParquetLayout, folder: Path) -> None:
     """Write train/CLASS/NUMBER.jpg and val/CLASS/NUMBER.jpg: the bytes as they are in the rows.
 

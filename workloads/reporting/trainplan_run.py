@@ -6,8 +6,9 @@
     with trainplan_run.checkpoint_folder() as folder: ...                # files written to it are one checkpoint
     folder = trainplan_run.resume_from()                                 # the newest checkpoint, or None
 
-Loops of PyTorch, Keras and Lightning have adapters, which do all of it: `torch_epochs` with `torch_batches`,
-`keras_callback` with `keras_resume`, `lightning_callback` with `lightning_batches` and `lightning_resume`.
+Loops of PyTorch, Keras, Lightning and transformers have adapters, which do all of it: `torch_epochs` with
+`torch_batches`, `keras_callback` with `keras_resume`, `lightning_callback` with `lightning_batches` and
+`lightning_resume`, `transformers_callback` with `transformers_resume`.
 
 It writes the run-directory protocol, version 1 (docs/container.md). Runs on Python 3.10 and newer.
 """
@@ -598,3 +599,47 @@ def _lightning_total(trainer: Any) -> int | None:
     ends = [trainer.num_training_batches * epochs] if epochs is not None and epochs > 0 else []
     total = min([*ends, *([steps * trainer.accumulate_grad_batches] if steps > 0 else [])], default=math.inf)
     return int(total) if math.isfinite(total) else None
+
+
+def transformers_resume() -> str | None:
+    """The newest checkpoint of a Trainer of transformers: `resume_from_checkpoint` of train."""
+    folder = resume_from()
+    return None if folder is None else str(folder)
+
+
+def transformers_callback(images: float) -> Any:
+    """A callback for the Trainer of transformers, of steps of so many images: reports each step and what is logged,
+    writes checkpoints, ends the script."""
+    from transformers import TrainerCallback
+
+    class Reports(TrainerCallback):  # type: ignore[misc]
+        is_asked = False
+        """Whether the next checkpoint is one that the run needs, and the script's own settings do not ask for."""
+
+        def on_train_begin(self, *_: Any, **__: Any) -> None:
+            _here().is_to_end()
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            del args
+            report(state.global_step, images, state.max_steps, epoch=int(state.epoch or 0) + 1)
+            run = _here()
+            is_due = run.folder is not None and run.clock() - run.saved_at >= run.checkpoint_seconds
+            self.is_asked = (is_due or should_stop()) and not control.should_save
+            control.should_save = control.should_save or self.is_asked
+
+        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+            del args, state, control
+            figures(**{name: value for name, value in (logs or {}).items() if name != "epoch"})
+
+        def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            del control
+            written = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+            with checkpoint_folder(state.global_step) as folder:
+                for path in written.iterdir():
+                    shutil.copy2(path, folder)
+            if self.is_asked:
+                shutil.rmtree(written)
+            if should_stop():
+                raise SystemExit(EXIT_STOPPED)
+
+    return Reports()

@@ -81,7 +81,10 @@ def published_split(data: PublishedSet) -> Split:
     )
     factor = pixel_factor(data.train.descr, float(lowest), float(highest))
     train, hold_out = (
-        in_memory(part if part.dtype == np.uint8 else np.rint(part.astype(np.float32) * factor), np.array(of.labels))
+        in_memory(
+            part if part.dtype == np.uint8 and factor == 1 else np.rint(part.astype(np.float32) * factor),
+            np.array(of.labels),
+        )
         for part, of in zip(pixels, (data.train, data.hold_out), strict=True)
     )
     return Split(train=train, hold_out=hold_out, class_names=data.class_names)

@@ -41,6 +41,17 @@ def read_network(text: str) -> dict[str, Any]:
     return {"sha256": "0" * 64, "packed": text, "image_size": 32, "channels": 3, "classes": 10}
 
 
+def test_weights_that_are_frozen_at_random_are_told() -> None:
+    builder = GraphBuilder("net", Shape(32, 32, 3))
+    builder.freeze(frozen=True)
+    builder.dense(builder.flatten(builder.image), 10)
+    (line,) = ReadNetwork(**read_network(packed(graph_json(builder.graph()))), source="build = None").lines()
+    assert line.startswith(
+        "30,730 of its parameters are frozen (trainable = False) and stay as they are drawn at random"
+    )
+    assert not ReadNetwork(**read_network(packed(graph_json(a_graph()))), source="build = None").lines()
+
+
 def test_a_path_begins_at_the_job_file(tmp_path: Path) -> None:
     (tmp_path / "nets").mkdir()
     (tmp_path / "nets" / "my_net.py").touch()

@@ -154,6 +154,19 @@ def test_pixels_that_are_normalised_are_refused_by_the_check_and_by_the_trainer(
         open_folder(tmp_path, QUERY)
 
 
+@pytest.mark.parametrize("kind", [np.uint8, np.int64, np.float32])
+def test_pixels_of_another_white_than_255_are_told(tmp_path: Path, kind: Any) -> None:
+    save(tmp_path, x=(PIXELS % 17).astype(kind), y=LABELS)
+    assert "the pixels run from 0 to 16, which is nearly black" in check_folder(tmp_path).warnings[-1]
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.int64, np.bool_, np.float32])
+def test_pixels_of_0_and_1_are_black_and_white(tmp_path: Path, kind: Any) -> None:
+    save(tmp_path, x=(PIXELS % 2).astype(kind), y=LABELS)
+    assert not [line for line in check_folder(tmp_path).warnings if "pixels" in line]
+    assert set(np.unique(open_folder(tmp_path, QUERY).train.pixels)) == {0, 255}
+
+
 def test_a_damaged_file_is_told(tmp_path: Path) -> None:
     (tmp_path / "data.npz").write_bytes(b"PK\x03\x04 no zip")
     with pytest.raises(DataFolderError, match=r"holds \.npz files that cannot be read: File is not a zip file"):

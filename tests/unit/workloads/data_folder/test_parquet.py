@@ -85,6 +85,16 @@ def test_splits_and_names_are_those_of_the_files(splits: Path) -> None:
     assert tuple(count_images(splits)) == (60, 12)
 
 
+def test_the_column_of_labels_and_other_numbers_of_classes_are_told(splits: Path, tmp_path: Path) -> None:
+    assert check_folder(splits).notes[0] == "classes are numbered in the order of their names: eel, 0 in the file, is 2"
+    path = save(tmp_path / "many" / "train.parquet", [n % 3 for n in range(60)], names=())
+    table = parquet.read_table(path)
+    table = table.append_column("fine_label", table["label"]).append_column("coarse_label", table["label"])
+    parquet.write_table(table.drop_columns(["label"]), path)
+    notes = check_folder(path.parent).notes
+    assert notes[0] == "labels are those of the column fine_label; not read: coarse_label"
+
+
 def test_the_images_that_are_written_are_those_of_the_rows(splits: Path, tmp_path: Path) -> None:
     convert(splits, tmp_path / "images")
     layout = image_layout(tmp_path / "images")
