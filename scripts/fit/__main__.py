@@ -9,8 +9,10 @@ from dataclasses import replace
 from scripts.fit.evaluate import fit, run_folds
 from scripts.fit.folds import folds
 from scripts.fit.influence import influence, influence_lines
+from scripts.fit.lead import with_lead
 from scripts.fit.operators.fit import fit_networks, write_networks
 from scripts.fit.operators.report import network_lines, replace_section
+from scripts.fit.operators.rows import read_stated
 from scripts.fit.others import other_arrays, read_others
 from scripts.fit.pairs import read_pairs
 from scripts.fit.report import TARGET, figures, moved_figures, summary, write_report
@@ -53,8 +55,8 @@ def main() -> int:
     write_totals(totals)
     write_scaling(with_width(read_scaling()))
     write_report(rows, tested, totals)
-    networks = network_lines(network_tested)
-    TARGET.write_text(replace_section(TARGET.read_text(encoding="utf-8"), networks), encoding="utf-8")
+    networks = network_lines(network_tested, {one.id: one for one in read_stated()})
+    TARGET.write_text(with_lead(replace_section(TARGET.read_text(encoding="utf-8"), networks)), encoding="utf-8")
     for line in (*summary(tested), "", *networks, "", *scaling_lines(read_scaling())):
         sys.stdout.write(f"{line}\n")
     return 0

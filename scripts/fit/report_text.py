@@ -6,19 +6,14 @@ from __future__ import annotations
 
 BEGINNING = """# How right an estimate is
 
-The column `here` of the first table says how far predicted images/s are from measured ones that the model was not fitted to.
+How far estimated images/s are from measured ones that the model was not fitted to. The 80 % interval should hold four of
+five measurements; `plan estimate` shows it beside each answer.
 
-| your case | where to look |
-|---|---|
-| a VGG net on a GPU that was measured with others | `unseen VGG, known GPU`; another batch or size: `held-out configuration` |
-| a GPU that nobody measured | `unseen GPU`, and [GPU by GPU](#gpu-by-gpu) |
-| another kind of network | [networks of any kind](#networks-of-any-kind) |
-| several GPUs, several machines | `several GPUs, …`; [several machines](#several-machines) |
-| is the first row the cheapest? | [the decision](#the-decision) |
-| spot prices | [prices](#prices) |
-| hours of a whole run, memory, a processor | [whole runs](#whole-runs), [memory](#memory), [hosts](#hosts-without-accelerator) |
+<!-- the table of questions -->
 
-An 80 % interval should hold four of five; `coverage` says how many it held. What falls short: [what is missing](#what-is-missing).
+Elsewhere on this page: [the ten rows that are furthest off](#the-worst-rows-and-why), [is the first row the cheapest](#the-decision),
+[hours of a whole run](#whole-runs), [several machines](#several-machines), [memory](#memory), [a processor](#hosts-without-accelerator),
+[prices](#prices), [what is missing](#what-is-missing).
 
 Made by `make accuracy`; do not edit. For each fold the constants, variances and corrections are fitted anew without the
 rows left out. The folds follow from the rows' model, source, device and precision (`scripts/fit/folds.py`); the shuffle

@@ -7,8 +7,10 @@ from pathlib import Path
 
 from scripts.fit.evaluate import run_folds
 from scripts.fit.folds import DEVICE, folds
+from scripts.fit.lead import with_lead
 from scripts.fit.operators.fit import fit_networks, write_networks
 from scripts.fit.operators.report import network_lines, replace_section
+from scripts.fit.operators.rows import read_stated
 from scripts.fit.others import other_arrays, read_others
 from scripts.fit.pairs import read_pairs
 from scripts.fit.rows import arithmetic, read_rows
@@ -24,8 +26,9 @@ def main() -> int:
     of_vgg = run_folds(arithmetic(rows), read_pairs(), other_arrays(read_others()), unseen, _WORKERS)
     fit, tested = fit_networks(of_vgg)
     write_networks(fit, tested)
-    lines = network_lines(tested)
-    ACCURACY.write_text(replace_section(ACCURACY.read_text(encoding="utf-8"), lines), encoding="utf-8")
+    lines = network_lines(tested, {one.id: one for one in read_stated()})
+    text = replace_section(ACCURACY.read_text(encoding="utf-8"), lines)
+    ACCURACY.write_text(with_lead(text), encoding="utf-8")
     sys.stdout.write("\n".join(lines) + "\n")
     return 0
 

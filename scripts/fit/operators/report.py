@@ -13,9 +13,10 @@ from scripts.fit.operators.beyond import beyond_lines
 from scripts.fit.operators.widths import crossed, network_half_widths
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from scripts.fit.operators.folds import NetworkTested
+    from trainplan.planner.throughput.values import Measurement
 
 HEADING = "## Networks of any kind"
 _ABOUT = """
@@ -39,10 +40,11 @@ _LINES: tuple[tuple[str, str, float | None], ...] = (
     (names.DEVICE_AND_FAMILY, "a device and a family together", None),
 )
 _LEAST_COVERED, _MOST_COVERED = 0.75, 0.88
+_WORST = 10
 
 
-def network_lines(tested: Sequence[NetworkTested]) -> list[str]:
-    """The whole section."""
+def network_lines(tested: Sequence[NetworkTested], stated: Mapping[str, Measurement]) -> list[str]:
+    """The whole section; `stated` are the measurements by id."""
     widths = dict(zip(map(id, tested), crossed(tested), strict=True))
     lines = [HEADING, _ABOUT.rstrip(), ""]
     lines += [
@@ -63,6 +65,8 @@ def network_lines(tested: Sequence[NetworkTested]) -> list[str]:
     lines += [
         "",
         *_by_fold(tested),
+        "",
+        *_worst(tested, stated),
         "",
         *_coverage_lines(tested, widths),
         "",
@@ -121,6 +125,26 @@ def _by_fold(tested: Sequence[NetworkTested]) -> list[str]:
         parts.sort(key=lambda part: -part[2])
         told = ", ".join(f"{name} {error:.0%} ({bias:+.0%}, {count})" for name, count, error, bias in parts)
         lines.append(f"- Left out, {title}: MAPE (bias, rows): {told}.")
+    return lines
+
+
+def _worst(tested: Sequence[NetworkTested], stated: Mapping[str, Measurement]) -> list[str]:
+    """The ten rows that are furthest off, each once."""
+    lines = [
+        "The ten rows that are furthest off:",
+        "",
+        "| row | what | left out | measured images/s | predicted |",
+        "|---|---|---|---|---|",
+    ]
+    once: dict[str, NetworkTested] = {}
+    for row in sorted(tested, key=lambda row: -abs(row.off)):
+        once.setdefault(row.id, row)
+    for row in list(once.values())[:_WORST]:
+        one = stated[row.id]
+        what = f"{one.model} {one.image_size_px} px, batch {one.batch_per_device}, {one.precision}, "
+        what += f"{one.device_count} x {one.device}"
+        rate = one.images_per_second
+        lines.append(f"| {row.id} | {what} | {row.fold} | {rate:,.0f} | {rate * math.exp(row.off):,.0f} |")
     return lines
 
 

@@ -83,10 +83,7 @@ def read_network_rows(*paths: Path) -> list[NetworkRow]:
     those of one machine with several, whose share of a step is taken as one device's. Without `paths` the rows of all
     tables."""
     devices = read_devices(DEVICES)[0]
-    stated: list[Measurement] = []
-    for path in paths or TABLES:
-        with path.open(newline="", encoding="utf-8") as file:
-            stated += [measurement_of(cells) for cells in csv.DictReader(file)]
+    stated = read_stated(*paths)
     batches = _usual_batches(stated)
     groups: dict[tuple[object, ...], list[NetworkRow]] = defaultdict(list)
     for one in stated:
@@ -98,6 +95,15 @@ def read_network_rows(*paths: Path) -> list[NetworkRow]:
             key = (*(row.graph, one.device, one.device_count), row.setup.precision, row.setup.xla, row.setup.batch)
             groups[(*key, row.setup.source)].append(row)
     return [_joined(rows) for rows in groups.values()]
+
+
+def read_stated(*paths: Path) -> list[Measurement]:
+    """The measurements as their sources state them; without `paths` those of all tables."""
+    stated: list[Measurement] = []
+    for path in paths or TABLES:
+        with path.open(newline="", encoding="utf-8") as file:
+            stated += [measurement_of(cells) for cells in csv.DictReader(file)]
+    return stated
 
 
 def _usual_batches(stated: list[Measurement]) -> dict[tuple[str, str, str], int]:
