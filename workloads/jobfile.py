@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from trainplan.workloads.job import TrainingJob
 
-__all__ = ["MAX_BYTES", "JobFileError", "parse_job", "parse_value", "read_job", "with_paths"]
+__all__ = ["MAX_BYTES", "JobFileError", "looks_like_job", "parse_job", "parse_value", "read_job", "with_paths"]
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 50
@@ -159,6 +159,20 @@ def parse_job(text: str, source: str, path: Path | None = None) -> TrainingJob:
     if path is not None and data.get("script") is not None:
         data = _with_script_read(data, path)
     return validated_job(data, source, lines)
+
+
+def looks_like_job(text: str) -> bool:
+    """Whether a text is meant as a job file, also one with mistakes: YAML with a network or a script, at least half of
+    whose keys are those of a job. Others have a `model` or a `script` too, for instance those of CI services."""
+    from trainplan.workloads.job import TrainingJob
+
+    try:
+        data = parse_value(text, "text")
+    except JobFileError:
+        return re.search(r"^global_batch_size\s*:", text, re.MULTILINE) is not None
+    if not isinstance(data, dict) or not (isinstance(data.get("script"), str | dict) or "model" in data):
+        return False
+    return 2 * len(data.keys() & TrainingJob.model_fields.keys()) >= len(data)
 
 
 def _job_of_script(path: Path) -> TrainingJob:

@@ -15,7 +15,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 from trainplan.workloads.addresses import shown_address
 from trainplan.workloads.graph import Graph, Kind, Operator, Shape
 from trainplan.workloads.read_network import MOST_SOURCE_CHARACTERS
-from trainplan.workloads.script_imports import MOST_FILES
+from trainplan.workloads.script_imports import MOST_FILES, REPORTING
 from trainplan.workloads.secret_rules import names_a_secret, secret_kinds
 from trainplan.workloads.terminal_text import has_control_characters
 from trainplan.workloads.values import Value
@@ -153,6 +153,13 @@ class ReadScript(Value):
     left_behind: Annotated[tuple[str, ...], Field(max_length=MOST_LEFT_BEHIND)] = ()
     imports: tuple[str, ...] = ()
     requires_python: Annotated[str, Field(max_length=100)] = ""
+
+    @property
+    def may_report(self) -> bool:
+        """Whether it or a file that travels with it mentions what reports steps, or it needs a package from an address,
+        which may do so. Nothing else can measure it."""
+        texts = (self.source, *(file.source for file in self.files))
+        return any(REPORTING in text for text in texts) or any("://" in one for one in self.dependencies)
 
 
 def argument_text(value: object) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 MOST_FILES = 200
-_REPORTING = "trainplan_run"
+REPORTING = "trainplan_run"
 """It can be imported in every run, whether a copy lies beside the script or not."""
 
 
@@ -47,7 +47,7 @@ def neighbours_of(
         if imported.level - 1 > len(above):
             return
         bases = [PurePosixPath(*above[: len(above) - imported.level + 1])]
-    elif not parts or parts[0] == _REPORTING:
+    elif not parts or parts[0] == REPORTING:
         return
     else:
         bases = [inside, PurePosixPath()]
@@ -73,4 +73,4 @@ def _file(module: PurePosixPath, folder: Path) -> PurePosixPath | None:
 def packages_of(imports: list[Imported]) -> set[str]:
     """The top-level names that have to be installed."""
     names = {one.module.partition(".")[0] for one in imports if one.is_needed and not one.level}
-    return names - sys.stdlib_module_names - {_REPORTING, ""}
+    return names - sys.stdlib_module_names - {REPORTING, ""}

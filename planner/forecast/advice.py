@@ -85,6 +85,11 @@ def _of_script(findings: Findings) -> tuple[str, ...]:
     speeds += [findings.machine.throughput] if findings.machine and findings.machine.throughput else []
     if any(speed.basis is not Basis.UNMEASURED for speed in speeds) or not speeds:
         return ()
+    if findings.job.read_script is not None and not findings.job.read_script.may_report:
+        return (
+            "times and costs are those of the deadline; the script reports nothing, so no pilot can measure it: "
+            "trainplan_run.report in its training loop does (docs/own-script.md)",
+        )
     if findings.job.sweep is not None:
         return ("times and costs are those of the deadline; plan pilot measures a trial of a script that reports",)
     return (

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from trainplan.planner.report.sweep_page import table_of_json, winner_text
 from trainplan.pricing.money import format_usd, format_usd_per_hour
 from trainplan.workloads.durations import format_duration
+
+if TYPE_CHECKING:
+    from trainplan.workloads.sweep import SweepTable
 
 RunDocument = dict[str, Any]
 """What trainplan.planner.runs.report.document makes; its keys are those of schemas/report.schema.json."""
@@ -30,10 +34,20 @@ def answer(document: RunDocument) -> str:
     )
     if run["simulated"]:
         parts[-1] += ", simulated"
+    trials = trials_of(document)
+    if trials is not None and trials.best is not None:
+        parts.append(f"best: {winner_text(trials)}")
     accuracy = (document["held_out"] or {}).get("accuracy")
     if accuracy is not None:
         parts.append(f"accuracy {accuracy:.1%} on held-out images")
     return ", ".join(parts)
+
+
+def trials_of(document: RunDocument) -> SweepTable | None:
+    """The trials of a sweep; None without one."""
+    if document["sweep"] is None:
+        return None
+    return table_of_json(document["sweep"], is_of_script=bool((document["job"] or {}).get("script")))
 
 
 def bills_text(document: RunDocument) -> str:
@@ -84,16 +98,20 @@ def estimated(document: RunDocument, name: str) -> float | None:
 
 
 def _state(document: RunDocument) -> str:
-    run, actual = document["run"], document["actual"]
+    run = document["run"]
     if run["outcome"] == "succeeded":
         return "is trained"
     if run["outcome"]:
-        return f"ended ({run['outcome'].replace('_', ' ')}) at step {actual['step']:,}{_of(actual)}"
-    return f"is {run['phase'].replace('_', ' ')}, step {actual['step']:,}{_of(actual)}"
+        return f"ended ({run['outcome'].replace('_', ' ')}){_at(document, ' at ')}"
+    return f"is {run['phase'].replace('_', ' ')}{_at(document, ', ')}"
 
 
-def _of(actual: dict[str, Any]) -> str:
-    return f" of {actual['total_steps']:,}" if actual["total_steps"] else ""
+def _at(document: RunDocument, before: str) -> str:
+    """How far the training is: of a sweep the share, since its trials have steps of their own."""
+    step, total = document["actual"]["step"], document["actual"]["total_steps"]
+    if document["sweep"] is not None:
+        return f"{before}{step / total:.0%} of its trials' epochs" if total else ""
+    return f"{before}step {step:,}{f' of {total:,}' if total else ''}"
 
 
 def _beside(document: RunDocument, name: str, than: str) -> str:

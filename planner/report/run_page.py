@@ -17,7 +17,7 @@ from trainplan.planner.report.html import (
     table,
     tag,
 )
-from trainplan.planner.report.page import Cell, Column, Table, Tone
+from trainplan.planner.report.page import Cell, Column, Table, Tone, cell_text
 from trainplan.planner.report.run_answer import (
     RunDocument,
     answer,
@@ -27,9 +27,11 @@ from trainplan.planner.report.run_answer import (
     off_text,
     rate_text,
     seconds_text,
+    trials_of,
     usd_text,
 )
 from trainplan.planner.report.run_charts import epoch_charts, learning_rates, time_charts
+from trainplan.planner.report.sweep_page import sweep_page, winner_text
 
 SCRIPTS = ("chart.js",)
 MOST_CELLS = 30
@@ -68,6 +70,7 @@ def run_blocks(report: RunDocument) -> list[Content]:
         section("Training", _charts(epoch_charts(report)), _constant_rate(report)),
         section("Time and money", _charts(time_charts(report))),
         section("Machines", *_interruptions(report), _machines(report)),
+        section("Trials", *_trials(report)),
         section("Held-out images", *_held_out(report)),
         section("Receipt", _receipt(report)),
         section("What the trainer warned of", bullets(report["warnings"])),
@@ -201,6 +204,16 @@ def _held_out(report: RunDocument) -> list[Content]:
     return blocks
 
 
+def _trials(report: RunDocument) -> list[Content]:
+    """The table of a sweep, with the winner above it."""
+    trials = trials_of(report)
+    if trials is None:
+        return []
+    shown, *lines = sweep_page(trials, "")
+    assert isinstance(shown, Table)
+    return [tag("p", winner_text(trials)), table(shown, "Trials, the best first"), bullets(map(cell_text, lines))]
+
+
 def _matrix(classes: Sequence[dict[str, Any]], pairs_of_classes: Sequence[Sequence[int]]) -> Markup:
     """A square of counts; the darker, the larger the share of the images of that class."""
     counts = {(true, named): count for true, named, count in pairs_of_classes}
@@ -239,7 +252,8 @@ def _receipt(report: RunDocument) -> Content:
         ("list price", usd_text(receipt["list_usd"]) if receipt.get("list_usd") is not None else ""),
         ("own rate", receipt.get("own_rate")),
         ("paid by credit", usd_text(credit_usd) if credit_usd is not None else ""),
-        ("steps", f"{_count(receipt.get('steps'))} of {_count(receipt.get('total_steps'))}"),
+        ("best", receipt.get("sweep")),
+        ("steps", "" if report["sweep"] else f"{_count(receipt.get('steps'))} of {_count(receipt.get('total_steps'))}"),
         ("steps trained again", _count(receipt["lost_steps"]) if receipt.get("lost_steps") else ""),
         ("reported", ", ".join(f"{name} {value:.6g}" for name, value in reported.items())),
         ("given pixels", _pixels(report["job"])),

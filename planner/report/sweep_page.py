@@ -6,14 +6,14 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from trainplan.planner.report.page import Column, Page, Table
-from trainplan.workloads.sweep import ACCURACY, Goal
+from trainplan.workloads.sweep import ACCURACY, Goal, SweepTable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pydantic import JsonValue
 
-    from trainplan.workloads.sweep import Result, Rung, SweepTable, TableRow
+    from trainplan.workloads.sweep import Result, Rung, TableRow
 
 
 def sweep_page(table: SweepTable, title: str) -> Page:
@@ -35,7 +35,31 @@ def sweep_page(table: SweepTable, title: str) -> Page:
         ]
         for row in ranked(table)
     ]
-    return [title, Table(columns, rows), *_below(table)]
+    return [*([title] if title else []), Table(columns, rows), *_below(table)]
+
+
+def table_of_json(sweep: Mapping[str, Any], *, is_of_script: bool) -> SweepTable:
+    """The table that `sweep_json` has written."""
+    trials = [
+        {**row, "results": [{**one, "trial": row["trial"], "failure": one["failure"] or ""} for one in row["results"]]}
+        for row in sweep["trials"]
+    ]
+    fields = {key: value for key, value in sweep.items() if key != "run_id"}
+    return SweepTable.model_validate({**fields, "trials": trials, "job_digest": "", "is_of_script": is_of_script})
+
+
+def winner_text(table: SweepTable) -> str:
+    """`trial 4 of 9 (learning_rate 0.03, momentum 0.9): accuracy 91.20% after epoch 90`, or that none has a result."""
+    best = next((row for row in table.trials if row.trial == table.best), None)
+    if best is None:
+        return f"no trial of {len(table.trials)} has a result"
+    values = ", ".join(f"{key.rpartition('.')[2]} {_value(value)}" for key, value in best.values.items())
+    newest = max((one for one in best.results if not one.failure), key=lambda one: one.epochs, default=None)
+    text = f"trial {best.trial} of {len(table.trials)} ({values})"
+    if newest is None or newest.value(_goal(table)) is None:  # a simulated one has no figures
+        return text
+    after = "" if table.is_of_script else f" after epoch {newest.epochs}"
+    return f"{text}: {table.measure} {_figure(newest, _goal(table))}{after}"
 
 
 def ranked(table: SweepTable) -> Sequence[TableRow]:

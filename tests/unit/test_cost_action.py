@@ -17,6 +17,7 @@ import yaml
 
 from tests.conftest import ROOT
 from tests.doubles.github import TOKEN, GitHub
+from trainplan.workloads.jobfile import looks_like_job
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -149,7 +150,7 @@ def test_five_changes_are_one_comment(checkout: Checkout, github: GitHub, golden
 def fake_plan(folder: Path, cost_usd: float) -> str:
     """A `plan` whose second job costs that, and the first $10."""
     delta = {"absolute": cost_usd - 10, "percent": (cost_usd - 10) * 10}
-    side = {"cost_usd": 10.0, "total_seconds": 3600.0}
+    side = {"cost_usd": 10.0, "total_seconds": 3600.0, "basis": "modelled"}
     document = {
         "changed": [{"key": "epochs", "from": 1, "to": 2}],
         "cheapest": {
@@ -236,6 +237,40 @@ def test_a_token_that_may_only_read_is_a_warning_and_the_judgement_stays(checkou
     assert done.returncode == 1
     assert "::warning::the comment was not written (HTTP Error 403" in done.stdout
     assert "$10.00 → $20.00" in (checkout.folder.parent / "summary.md").read_text()
+
+
+def test_a_script_that_may_run_longer_is_a_change_and_above_the_limit(checkout: Checkout, github: GitHub) -> None:
+    script = "name: mine\nscript: train.py\nconstraints: {{deadline: {}}}\n"
+    travis = "language: python\npython: [3.12]\ninstall: make\nscript: {}\n"
+    base = checkout.commit(
+        {"train.py": "import torch\n", "job.yml": script.format("1h"), ".travis.yml": travis.format(1)}
+    )
+    checkout.commit({"job.yml": script.format("24h"), ".travis.yml": travis.format(2)})
+    ran = run_action(checkout, github, base, MAX_INCREASE="20%")
+    assert ran.returncode == 1, ran.stdout + ran.stderr
+    (comment,) = github.comments
+    assert re.search(
+        r"Cheapest offer: up to \$\d+\.\d\d → up to \$\d+\.\d\d \(\+\d+ %\)\*\*, up to 1\.0 h", comment["body"]
+    )
+    assert "travis" not in comment["body"]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_job"),
+    [
+        ("script: train.py\n", True),
+        ("{script: train.py, args: [--fast], constraints: {deadline: 4h}}\n", True),
+        ("model: {preset: vgg16}\ndata: {name: cifar10}\nepochs: 3\nglobal_batch_sise: 8\n", True),
+        ("model: [\nglobal_batch_size: 128\n", True),
+        ("script: train.py\nargs: {lr: 0.1}\nsweep: {args.lr: [0.1, 0.2], maximize: accuracy}\n", True),
+        ("name: env\nchannels: [conda-forge]\ndependencies: [python]\n", False),
+        ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {model: vgg}\n", False),
+        ("stages: [test]\nscript: [make]\n", False),
+        ("- model\n", False),
+    ],
+)
+def test_every_kind_of_job_is_known_by_its_keys(text: str, is_job: bool) -> None:
+    assert looks_like_job(text) is is_job
 
 
 def test_a_link_is_no_job_file(checkout: Checkout, github: GitHub) -> None:

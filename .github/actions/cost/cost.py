@@ -22,13 +22,15 @@ import urllib.request
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from trainplan.workloads.jobfile import looks_like_job
+
 MARKER = "<!-- trainplan: cost of training -->"
 """The first line of the comment, by which it is found again."""
 MOST_CHARACTERS = 65_000
 """GitHub takes 65,536 in a comment."""
 SECONDS = 60
-_JOB = re.compile(r"^global_batch_size\s*:", re.MULTILINE)
-"""What every job file says and hardly any other YAML does."""
+UNMEASURED = "unmeasured"
+"""The basis of a script's figures that nobody has measured: they are those of its deadline, the most that it takes."""
 
 
 class InputError(Exception):
@@ -81,7 +83,7 @@ def changed_jobs(base: str, pathspecs: list[str]) -> list[str]:
 def is_job(path: Path) -> bool:
     """Whether it is a job file of this checkout. A link is none: it could show what else lies on this computer."""
     is_here = path.is_file() and path.resolve() == Path.cwd().resolve() / path
-    return is_here and _JOB.search(path.read_text("utf-8", "replace")) is not None
+    return is_here and looks_like_job(path.read_text("utf-8", "replace"))
 
 
 def git(*words: str) -> str:
@@ -134,11 +136,12 @@ def compared(title: str, path: str, data: dict[str, Any], table: str) -> Part:
         return Part(f"{title}\n**{missing}**\n\n{details}", path)
     cost, time = pair["difference"]["cost_usd"], pair["difference"]["total_seconds"]
     noise = ""
-    if pair["intervals_overlap"]["cost_usd"] and not pair["same_machine"] and cost["absolute"]:
+    overlap = pair["intervals_overlap"] or {}  # nothing overlaps where a deadline alone is known
+    if overlap.get("cost_usd") and not pair["same_machine"] and cost["absolute"]:
         noise = "; within the noise of the estimate (the 80 % intervals overlap)"
     line = (
-        f"**Cheapest offer: ${pair['a']['cost_usd']:,.2f} → ${pair['b']['cost_usd']:,.2f} ({share(cost)})**, "
-        f"{hours(pair['a']['total_seconds'])} → {hours(pair['b']['total_seconds'])} ({share(time)}){noise}"
+        f"**Cheapest offer: {usd(pair['a'])} → {usd(pair['b'])} ({share(cost)})**, "
+        f"{hours(pair['a'])} → {hours(pair['b'])} ({share(time)}){noise}"
     )
     return Part(f"{title}\n{line}\n\n{details}", path, cost["absolute"], cost["percent"])
 
@@ -149,9 +152,16 @@ def share(delta: dict[str, float | None]) -> str:
     return "no change" if not delta["absolute"] else "from nothing" if percent is None else f"{percent:+.0f} %"
 
 
-def hours(seconds: float) -> str:
-    """`49.1 h`, `12 min`."""
-    return f"{seconds / 3600:,.1f} h" if seconds >= 3600 else f"{seconds / 60:.0f} min"
+def usd(offer: dict[str, Any]) -> str:
+    """`$4.14`; `up to $4.14` where the deadline alone is known."""
+    return f"{'up to ' if offer['basis'] == UNMEASURED else ''}${offer['cost_usd']:,.2f}"
+
+
+def hours(offer: dict[str, Any]) -> str:
+    """`49.1 h`, `12 min`; `up to 24.0 h` where the deadline alone is known."""
+    seconds = offer["total_seconds"]
+    text = f"{seconds / 3600:,.1f} h" if seconds >= 3600 else f"{seconds / 60:.0f} min"
+    return f"up to {text}" if offer["basis"] == UNMEASURED else text
 
 
 def as_code(text: str) -> str:

@@ -17,7 +17,9 @@ from trainplan.planner.cli.output_file import PAGE, write_page
 from trainplan.planner.cli.screen import show
 from trainplan.planner.cli.typed import whole
 from trainplan.planner.errors import PlanError
-from trainplan.planner.report.run_answer import answer, bills_text
+from trainplan.planner.report.page import Cell, Chart, Page, Table
+from trainplan.planner.report.run_answer import answer, bills_text, trials_of
+from trainplan.planner.report.sweep_page import sweep_page
 from trainplan.planner.runs.journal.journal import Journal
 from trainplan.planner.runs.receipt.receipt import receipt_from, receipt_text
 from trainplan.planner.runs.report.document import Sources, run_document
@@ -66,14 +68,16 @@ def _document(run: Run, journal: Journal, settings: Settings) -> dict[str, Any]:
     return run_document(run, sources) | {"made_by": {"command": whole(), "version": __version__}}
 
 
-def _lines(report: dict[str, Any]) -> list[str]:
-    lines = [answer(report)]
+def _lines(report: dict[str, Any]) -> Page:
+    lines: list[str | Cell | Table | Chart] = [answer(report)]
     if bills := bills_text(report):
         lines.append(bills)
     for stop in report["interruptions"]:
         lines.append(f"attempt {stop['attempt']} was interrupted ({stop['end']}) at {stop['where']}")
     if report["receipt"] is not None:
         lines += ["", receipt_text(receipt_from(report["receipt"]))]
+    if (trials := trials_of(report)) is not None:
+        lines += ["", *sweep_page(trials, "")]
     classes = [one for one in (report["held_out"] or {}).get("classes") or [] if one["accuracy"] is not None]
     if classes:
         lowest = sorted(classes, key=lambda one: one["accuracy"])[:_MOST_CLASSES]

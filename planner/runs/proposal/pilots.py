@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import ROUND_FLOOR, Decimal
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from trainplan.planner.errors import BadInputError, NothingFitsError, NothingLeftError, PlanError, TooSmallHereError
@@ -122,7 +123,7 @@ def propose_pilots(job: TrainingJob, query: PlanQuery, around: Surroundings, cap
         raise BadInputError(
             f"pilots are weighed in dollars, and the objective of {job.name} is {job.objective}", "objective: cost"
         )
-    _check_container(job)
+    _check_measurable(job)
     placements = pilot_placements(job, query, around)
     left_out, affordable = [], []
     for placement in placements:
@@ -150,7 +151,7 @@ def propose_tries(job: TrainingJob, query: PlanQuery, around: Surroundings, cap:
     Raises BadInputError for a job that says itself in how many parts a batch is trained, or trains on several machines,
     and where the cap is too small; and what `make_proposal` raises.
     """
-    _check_container(job)
+    _check_measurable(job)
     if job.script is not None:
         raise BadInputError(f"{job.script} says itself how a batch is trained", "leave out --batch auto")
     if job.sweep is not None:
@@ -206,7 +207,13 @@ def _trying(placement: PilotPlacement) -> PilotPlacement:
     return replace(placement, seconds=seconds, pilot_usd=usd, try_settings=True)
 
 
-def _check_container(job: TrainingJob) -> None:
+def _check_measurable(job: TrainingJob) -> None:
+    """Raises BadInputError for what a pilot would train without measuring it."""
+    if job.read_script is not None and not job.read_script.may_report:
+        raise BadInputError(
+            f"{Path(str(job.script)).name} reports nothing, so a pilot cannot measure it",
+            "trainplan_run.report(step, images=..., total_steps=...) in its training loop reports (docs/own-script.md)",
+        )
     if job.container is not None:
         raise BadInputError(
             f"{job.name} has a container of its own: nobody knows how that is measured", "plan launch launches it"

@@ -75,7 +75,8 @@ class Receipt:
     (trainplan.planner.runs.run.BilledUsd); `at_most`: nobody told when something of it ended, and more than a hundredth
     of it may not have been billed; `parts_at_most` are the parts of which that holds. `project` is the job's. `billed`
     is what the vendor has billed by part (plan bill), in `billed_currency`, `billed_whole` whether it adds nothing any
-    more. `simulated`: nothing was rented and no net was trained. `figures` is what a pilot measured beside its rate
+    more. `simulated`: nothing was rented and no net was trained. `sweep` names the best trial of a
+    sweep, with its values and what it reached; "" without a sweep. `figures` is what a pilot measured beside its rate
     (PILOT_FIGURES), or the newest figures that a script reported, by its names; `tries` are the settings that a pilot
     tried, `kept` the number from 1 of the one whose figures these are.
     """
@@ -125,6 +126,7 @@ class Receipt:
     billed_currency: str = ""
     billed_whole: bool = False
     simulated: bool = False
+    sweep: str = ""
     figures: dict[str, float] = field(default_factory=dict)
     tries: list[TryRecord] = field(default_factory=list)
     kept: int | None = None
@@ -480,10 +482,7 @@ def receipt_text(receipt: Receipt) -> str:
     basis = f"   estimate was {receipt.basis}" if receipt.basis else ""
     lines.append(_line("images/s", *rates) + basis)
     lines += _accuracy_lines(receipt)
-    of = f" of {receipt.total_steps}" if receipt.total_steps else ""
-    attempts_text = f", {receipt.attempts} attempts" if receipt.attempts > 1 else ""
-    early = f", ended early after epoch {receipt.early_end_epoch}" if receipt.early_end_epoch is not None else ""
-    lines.append(f"  steps       {receipt.steps}{of}{attempts_text}{early}")
+    lines += _progress_lines(receipt)
     if receipt.interruptions:
         times = "once" if receipt.interruptions == 1 else f"{receipt.interruptions} times"
         lines.append(f"  interrupted {times}, {receipt.lost_steps} steps were trained again")
@@ -500,6 +499,21 @@ def receipt_text(receipt: Receipt) -> str:
         lines.append(f"  model       {receipt.model_folder}")
     lines += _stored_lines(receipt)
     return "\n".join(lines)
+
+
+def _progress_lines(receipt: Receipt) -> list[str]:
+    """How far it came. Of a sweep the best trial and a share: its steps are those of several jobs."""
+    of = f" of {receipt.total_steps}" if receipt.total_steps else ""
+    attempts_text = f", {receipt.attempts} attempts" if receipt.attempts > 1 else ""
+    early = f", ended early after epoch {receipt.early_end_epoch}" if receipt.early_end_epoch is not None else ""
+    if not receipt.sweep:
+        return [f"  {'steps':12}{receipt.steps}{of}{attempts_text}{early}"]
+    share = f"{receipt.steps / receipt.total_steps:.0%} of all trials' epochs" if receipt.total_steps else "none"
+    best = wrap(receipt.sweep, _WIDTH - 14)
+    return [
+        *(f"  {'' if number else 'best':12}{line}" for number, line in enumerate(best)),
+        f"  {'trained':12}{share}{attempts_text}",
+    ]
 
 
 def _cost_lines(receipt: Receipt) -> list[str]:

@@ -14,6 +14,7 @@ from trainplan.planner.errors import PlanError, StateError, ThisMachineError
 from trainplan.planner.planning.own_measurements import OwnMeasurement, rented_name
 from trainplan.planner.planning.own_rows import add_row
 from trainplan.planner.planning.this_machine import shape_of, trained_job
+from trainplan.planner.report.sweep_page import winner_text
 from trainplan.planner.runs.directory.progress import Story, story_of
 from trainplan.planner.runs.directory.proofs import Vouched
 from trainplan.planner.runs.events import Event, Message
@@ -29,6 +30,7 @@ from trainplan.planner.runs.receipt.receipt import (
     write_receipt,
 )
 from trainplan.planner.runs.run import Attempt, Outcome, Phase, Run
+from trainplan.planner.runs.sweep_table import read_table
 from trainplan.providers.errors import ProviderError
 from trainplan.providers.registry import CLUSTER, is_here
 
@@ -98,6 +100,7 @@ class Receipts:
         )  # fmt: skip
         story = self._story(run)
         receipt = write_receipt(run, story, self._journal.estimate(run.run_id), ending, before)
+        receipt = replace(receipt, sweep=self._sweep(run))
         if earlier_seconds is not None:
             receipt = replace(receipt, actual_seconds=earlier_seconds)
         # What was paid for is kept wherever this command ends: a receipt that is there is not written again.
@@ -148,6 +151,17 @@ class Receipts:
         if why:
             self._listen(Message(f"the receipt lacks what the trainer said: {why}"))
         return story
+
+    def _sweep(self, run: Run) -> str:
+        """The best trial of the run's sweep, in words; "" without a sweep, or where nobody can tell."""
+        try:
+            job = recorded_job(self._journal, run.run_id)
+            if job.sweep is None:
+                return ""
+            return winner_text(read_table(run, job, self._provider_of(run.provider).store(run.run_id)))
+        except (ProviderError, PlanError) as error:
+            self._listen(Message(f"the receipt lacks the best trial: {error.message}"))
+            return ""
 
     def _stays(self, run: Run) -> Stays | None:
         """What is left in storage; None where nobody charges for it, or nobody can tell."""

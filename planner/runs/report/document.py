@@ -7,13 +7,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from trainplan.planner.errors import StateError, ThisMachineError
+from trainplan.planner.errors import PlanError, StateError, ThisMachineError
+from trainplan.planner.report.sweep_page import sweep_json
 from trainplan.planner.runs.directory.progress import ProgressReader, Story, unreadable_text
 from trainplan.planner.runs.journal.reader import recorded_job
 from trainplan.planner.runs.report.curves import Curves
 from trainplan.planner.runs.report.dollars import dollars_over_time
 from trainplan.planner.runs.report.held_out import classes_at_home, epochs_at_home
 from trainplan.planner.runs.run import INTERRUPTIONS, Attempt, Phase, Run
+from trainplan.planner.runs.sweep_table import read_table
 from trainplan.providers.errors import ProviderError
 from trainplan.providers.registry import is_simulated
 from trainplan.workloads.job import shown_job
@@ -64,6 +66,7 @@ def run_document(run: Run, sources: Sources) -> dict[str, Any]:
         "epochs": _epochs(run, curves, gaps, has_epochs="script" not in (job or {})),
         "progress": curves.by_time(),
         "dollars": dollars,
+        "sweep": _sweep(run, sources, gaps),
         "held_out": _held_out(run, story, gaps),
         "events": [event._asdict() | {"at": event.at.isoformat()} for event in events[-MOST_EVENTS:]],
         "warnings": curves.warnings,
@@ -187,6 +190,20 @@ def _epochs(run: Run, curves: Curves, gaps: list[str], *, has_epochs: bool) -> l
     elif not epochs and run.attempts and has_epochs:
         gaps.append("no whole epoch has been reported")
     return epochs
+
+
+def _sweep(run: Run, sources: Sources, gaps: list[str]) -> dict[str, Any] | None:
+    """The trials of the run's sweep, the best first, as far as they are; None without a sweep."""
+    try:
+        job = recorded_job(sources.journal, run.run_id)
+        if job.sweep is None:
+            return None
+        return sweep_json(read_table(run, job, sources.store), run.run_id)
+    except StateError:  # that the job cannot be read is a gap already
+        return None
+    except (PlanError, ProviderError) as error:
+        gaps.append(f"the table of the sweep is missing: {error.message}")
+        return None
 
 
 def _held_out(run: Run, story: Story, gaps: list[str]) -> dict[str, Any] | None:

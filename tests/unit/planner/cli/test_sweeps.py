@@ -10,6 +10,9 @@ import pytest
 
 from tests.desk import on_the_doubles_day, signed_out
 from tests.unit.planner.cli.command import plan
+from trainplan.planner.report.sweep_page import sweep_json, table_of_json, winner_text
+from trainplan.workloads.jobfile import read_job
+from trainplan.workloads.sweep import Result, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,6 +83,21 @@ def test_a_run_of_it_has_its_table(tmp_path: Path) -> None:
     said = plan("history", "--sweep", run["run_id"])
     assert said.out.splitlines()[0] == f"flowers, run {run['run_id']}: succeeded"
     assert "best: trial 1, whose model is the run's" in said.out
+    winner = run["receipt"]["sweep"]
+    assert winner == "trial 1 of 9 (learning_rate 0.1, momentum 0.9)", "a simulated trial reaches nothing"
+    report = plan("report", run["run_id"])
+    assert winner in report.out.splitlines()[0]
+    assert " 100% of all trials' epochs" in report.out
+    assert f"best: {winner}" in plan("report", run["run_id"]).out.replace("\n", " ")
+    assert report.out.count("\n    8 ") == said.out.count("\n    8 ") == 1, "the table of the trials"
+    assert plan("report", run["run_id"], "--html", "report.html").code == 0
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert page.count(winner) >= 3, "in the answer, above the trials and on the receipt"
+    assert "Trials, the best first" in page
+    assert (
+        plan("report", run["run_id"], "--json").json["sweep"]
+        == plan("history", "--sweep", run["run_id"], "--json").json
+    )
     document = json.loads(plan("history", "--sweep", run["run_id"], "--json").out)
     assert [len(row["results"]) for row in document["trials"]] == [3, 3, 2, 2, 1, 1, 1, 1, 1]
     file = tmp_path / f"flowers-{run['run_id']}" / "sweep.json"
@@ -89,6 +107,17 @@ def test_a_run_of_it_has_its_table(tmp_path: Path) -> None:
         assert "the table of run" in plan("history", "--sweep", run["run_id"]).err
     file.write_text(json.dumps(json.loads(table.replace('"failure": ""', '"failure": "\\u001b[2J"'))))
     assert "\x1b" not in plan("history", "--sweep", run["run_id"]).out
+
+
+def test_the_best_trial_is_named_with_its_values_and_what_it_reached(tmp_path: Path) -> None:
+    job = read_job(tmp_path / "job.yaml")
+    good = [Result(trial=3, epochs=epochs, accuracy=0.9, loss=0.4) for epochs in (1, 3, 9)]
+    others = [Result(trial=one.number, epochs=1, accuracy=0.2, loss=2.0) for one in job.trials if one.number != 3]
+    table = table_of(job, [*good, *others], ended_early=True)
+    winner = "trial 3 of 9 (learning_rate 0.1, momentum 0.0): accuracy 90.00% after epoch 9"
+    assert winner_text(table) == winner
+    assert winner_text(table_of_json(sweep_json(table, "261128-00000000"), is_of_script=False)) == winner
+    assert winner_text(table_of(job, [])) == "no trial of 9 has a result"
 
 
 @pytest.mark.parametrize(
@@ -185,6 +214,10 @@ def test_arguments_of_a_script_are_swept_on_the_simulated_cloud(tmp_path: Path) 
     assert table.out.splitlines()[1].split() == ["trial", "lr", "1/3", "whole", "end"]
     assert json.loads(plan("history", "--sweep", run["run_id"], "--json").out)["measure"] == "val_accuracy"
     assert not (tmp_path / "home" / "measurements.jsonl").exists(), "its rate is that of several jobs"
+    assert run["receipt"]["sweep"].startswith("trial 1 of 3 (lr 0.3)")
+    assert "100000" not in plan("report", run["run_id"]).out, (
+        "steps of a sweep of scripts are parts, which nobody counts"
+    )
     report = json.loads(plan("report", run["run_id"], "--json").out)
     assert report["job"]["script"].endswith("train.py")
     assert not {"source", "locked"} & set(report["job"]["read_script"]), "a report is for showing"
@@ -192,8 +225,26 @@ def test_arguments_of_a_script_are_swept_on_the_simulated_cloud(tmp_path: Path) 
     assert "import torch" not in (tmp_path / "report.html").read_text()
 
 
+@pytest.mark.parametrize("command", [("pilot", "--budget"), ("launch", "--pilot")])
+def test_a_script_that_reports_nothing_is_told_so_before_a_pilot_is_paid(
+    tmp_path: Path, command: tuple[str, str]
+) -> None:
+    (tmp_path / "train.py").write_text("import torch\nimport loop\nloop.train()\n")
+    (tmp_path / "loop.py").write_text("def train():\n    print('epoch 1')\n")
+    (tmp_path / "job.yaml").write_text("name: mine\nscript: train.py\nconstraints: {deadline: 2h}\n")
+    words = (command[0], "job.yaml", command[1], "5", "--provider", "sim", "--yes")
+    said = plan(*words)
+    assert said.code == 2
+    assert said.error == "train.py reports nothing, so a pilot cannot measure it"
+    assert "trainplan_run.report" in said.hint
+    assert plan("history", "--json").json == []
+    assert "the script reports nothing, so no pilot can measure it" in plan("estimate", "job.yaml", "--all").out
+    (tmp_path / "loop.py").write_text("import trainplan_run\ndef train():\n    trainplan_run.report(1, 8, 100)\n")
+    assert "reports nothing" not in plan(*words).err
+
+
 def test_a_pilot_of_a_trial_gives_a_sweep_of_a_script_an_estimate(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text("import torch\n")
+    (tmp_path / "train.py").write_text("import torch\nimport trainplan_run\n")
     (tmp_path / "job.yaml").write_text(SCRIPT_JOB)
     asked = ("estimate", "job.yaml", "--provider", "sim", "--all")
     assert "plan pilot measures a trial" in plan(*asked).out

@@ -44,6 +44,7 @@ def a_document(text: str = "cats", **changes: Any) -> dict[str, Any]:
         "run": {
             "run_id": "261121-0badcafe", "job_name": text, "provider": "sim", "simulated": False, "phase": "done",
             "outcome": "succeeded", "message": text, "unverified": text, "created_at": BEGAN, "until": ENDED,
+            "clock_ahead_seconds": 0.0,
             "deadline": ENDED, "budget_usd": None, "stop_asked": None, "model_folder": f"/{text}",
         },
         "job": {"name": text, "data": {"path": text, "images": None}, "xla": True, "markets": [text, text]},
@@ -61,6 +62,7 @@ def a_document(text: str = "cats", **changes: Any) -> dict[str, Any]:
         "progress": [{"attempt": 1, "at": MIDDLE, "step": 100, "loss": 0.5, "accuracy": 0.5,
                       "images_per_second": 800.0}],
         "dollars": [{"at": BEGAN, "usd": 0.0}, {"at": MIDDLE, "usd": 0.75}, {"at": ENDED, "usd": 1.5}],
+        "sweep": None,
         "held_out": {"accuracy": 0.75, "top5": None, "images": 40, "most_frequent": 0.5, "best_epoch": 3,
                      "classes": classes, "confusion": [[0, 0, 30], [0, 1, 10]]},
         "events": [{"at": BEGAN, "kind": text, "detail": text}],
