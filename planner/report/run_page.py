@@ -17,7 +17,7 @@ from trainplan.planner.report.html import (
     table,
     tag,
 )
-from trainplan.planner.report.page import Cell, Column, Table, Tone, cell_text
+from trainplan.planner.report.page import Cell, Column, Table, Tone
 from trainplan.planner.report.run_answer import (
     RunDocument,
     answer,
@@ -211,7 +211,11 @@ def _trials(report: RunDocument) -> list[Content]:
         return []
     shown, *lines = sweep_page(trials, "")
     assert isinstance(shown, Table)
-    return [tag("p", winner_text(trials)), table(shown, "Trials, the best first"), bullets(map(cell_text, lines))]
+    return [
+        tag("p", winner_text(trials)),
+        table(shown, "Trials, the best first"),
+        bullets([line for line in lines if isinstance(line, str)]),
+    ]
 
 
 def _matrix(classes: Sequence[dict[str, Any]], pairs_of_classes: Sequence[Sequence[int]]) -> Markup:
