@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from trainplan.workloads.graph import Graph
 from trainplan.workloads.layers import graph_of
-from trainplan.workloads.liveness import Plan, group_outputs, groups, is_chain, kept_by_kind, kept_elements
+from trainplan.workloads.liveness import Plan, group_outputs, groups, is_chain, kept_by_kind, kept_elements, moments
+from trainplan.workloads.terms import Framework
 
 if TYPE_CHECKING:
     from trainplan.workloads.layers import Net
@@ -19,6 +20,13 @@ FRAMEWORK_BYTES = int(0.5 * GIB)
 # cuDNN tries algorithms with more and less scratch space and falls back when it does not get it: what must be
 # there is small, so a batch is refused only when even that does not fit.
 WORKSPACE_BYTES = 64 * 1024**2
+# What cuDNN takes where it gets it, of a wide convolution in fp32 (liveness.moments): for each pair of channels and by
+# the bytes that it reads and writes. Found on the peaks of fp32 steps on an H200, cuDNN 9.19 (tests/data/
+# networks_h200.csv, 2026-11-26); in other precisions there is next to nothing. VGG16 with 512 images took half as much
+# again. TensorFlow takes no algorithm with more than 4 GiB (TF_CUDNN_WORKSPACE_LIMIT_IN_MB, its default).
+_TRANSFORM_BYTES_PER_PAIR = 6_000
+_TRANSFORM_SHARE = 1.75
+_MOST_TRANSFORM_BYTES = {Framework.TENSORFLOW: 4 * GIB}
 
 # A step within 8 % of the usable memory may fail where driver or framework take a little more: the ends of what
 # TensorFlow was seen to report of one device lie 0.3 to 5 % apart (K80 to P4), 11 % on the M60 (devices.toml).
@@ -49,8 +57,13 @@ class Footprint:
 
     @property
     def allocated(self) -> int:
-        """What the framework's allocator has to hand out: all but the framework's own."""
+        """What the framework's allocator hands out where there is enough: all but the framework's own."""
         return self.weights + self.gradients + self.optimizer + self.activations + self.workspace
+
+    @property
+    def least(self) -> int:
+        """What it has to hand out: with the smallest scratch space that cuDNN can work in."""
+        return self.allocated - self.workspace + WORKSPACE_BYTES
 
     @property
     def total(self) -> int:
@@ -58,42 +71,76 @@ class Footprint:
         return self.allocated + self.framework
 
 
-def footprint(
-    net: Net | Graph, batch: int, precision: str, optimizer: str, *, xla: bool = False, accumulate: bool = False
+def footprint(  # noqa: PLR0913  the arithmetic has as many inputs
+    net: Net | Graph,
+    batch: int,
+    precision: str,
+    optimizer: str,
+    *,
+    framework: Framework = Framework.TORCH,
+    xla: bool = False,
+    accumulate: bool = False,
+    on_gpu: bool = True,
 ) -> Footprint:
     """What a training step over `batch` images keeps on one device at its peak. `optimizer` is its state's name
     (OptimizerSpec.state).
 
     Activations are what the backward pass needs of the forward pass and the gradients it works on, at its fullest
-    moment; ReLU and flatten work in place of their input where a framework can. That is the least a step takes, and
-    what frameworks that free as they go come near to. With `xla` (always so on JAX) the step is planned as a whole
-    beforehand and may take more; the figures are fitted to what XLA reports in fp32.
+    moment. What TensorFlow keeps is not measured: the least a step takes, with ReLU and flatten in place of their
+    input. What PyTorch keeps is held against 108 measured peaks (tests/unit/workloads/test_memory_peaks.py). With `xla`
+    (always so on JAX) the step is planned as a whole beforehand and may take more; the figures are fitted to what XLA
+    reports in fp32.
     Of a frozen layer only the weights are kept: it has no gradient and no optimizer state, and its
     outputs are freed as the next layer has read them.
-    Mixed precision keeps 4-byte weights beside a 2-byte copy, and 2-byte activations. With `accumulate` the sum of the
-    gradients of earlier batches is kept too, in 4 bytes each.
+    Mixed precision keeps 4-byte weights beside a 2-byte copy, and 2-byte activations. PyTorch's gradients have 4 bytes;
+    elsewhere the copy of a weight is taken to be free when its gradient is there. With `accumulate` the sum of the
+    gradients of earlier batches is kept too, in 4 bytes each. `on_gpu`: cuDNN takes scratch space.
     """
     graph = _graph(net)
     weights, trained = graph.parameters, graph.trained_parameters
     wide = _ACTIVATION_BYTES[precision]
-    kept_count = kept_elements(graph)
+    plan = _plan(framework, wide, xla=xla)
+    kept_count = kept_elements(graph, plan=plan)
     if xla:
         kept_count = max(kept_count, _planned_elements(graph, optimizer))
+    activations = wide * batch * kept_count
+    gradient_bytes = wide if plan is Plan.NONE else 4
     return Footprint(
         weights=4 * weights + 4 * graph.statistics + (2 * weights if wide == 2 else 0),
-        gradients=wide * trained + (4 * trained if accumulate else 0),
+        gradients=gradient_bytes * trained + (4 * trained if accumulate else 0),
         optimizer=4 * trained * optimizer_slots(optimizer),
-        activations=wide * batch * kept_count,
-        workspace=WORKSPACE_BYTES,
+        activations=activations,
+        workspace=WORKSPACE_BYTES
+        + (_transforms(graph, batch, plan, activations, framework) if on_gpu and precision == "fp32" else 0),
         framework=FRAMEWORK_BYTES,
     )
 
 
-def kept_bytes(net: Net | Graph, batch: int, precision: str) -> dict[str, int]:
+def _plan(framework: Framework, value_bytes: int, *, xla: bool) -> Plan:
+    if framework is not Framework.TORCH or xla:
+        return Plan.NONE
+    return Plan.TORCH_HALF if value_bytes == 2 else Plan.TORCH
+
+
+def _transforms(graph: Graph, batch: int, plan: Plan, activations: int, framework: Framework) -> int:
+    """Bytes of the scratch space that cuDNN takes in fp32, as far as they come on top of `activations`: it is taken and
+    given back at every convolution, and the fullest moment of all is another one where it is large early on."""
+    most = _MOST_TRANSFORM_BYTES.get(framework)
+    fullest = activations
+    for moment in moments(graph, plan=plan):
+        shared = int(_TRANSFORM_SHARE * 4 * batch * moment.convolved) + _TRANSFORM_BYTES_PER_PAIR * moment.pairs
+        fullest = max(fullest, 4 * batch * moment.elements + (shared if most is None else min(most, shared)))
+    return fullest - activations
+
+
+def kept_bytes(
+    net: Net | Graph, batch: int, precision: str, *, framework: Framework = Framework.TORCH, xla: bool = False
+) -> dict[str, int]:
     """Bytes that are kept of a forward pass over `batch` images for the backward pass, by the kind of operator that
     computes them, the most first. Some are freed before the fullest moment of `footprint`."""
     wide = _ACTIVATION_BYTES[precision]
-    return {str(kind): wide * batch * elements for kind, elements in kept_by_kind(_graph(net)).items()}
+    found = kept_by_kind(_graph(net), plan=_plan(framework, wide, xla=xla))
+    return {str(kind): wide * batch * elements for kind, elements in found.items()}
 
 
 def is_tight(allocated_bytes: float, usable_gib: float) -> bool:
@@ -101,15 +148,30 @@ def is_tight(allocated_bytes: float, usable_gib: float) -> bool:
     return allocated_bytes > TIGHT_FROM * usable_gib * GIB
 
 
-def largest_batch(net: Net | Graph, usable_gib: float, precision: str, optimizer: str, *, xla: bool = False) -> int:
+def largest_batch(
+    net: Net | Graph,
+    usable_gib: float,
+    precision: str,
+    optimizer: str,
+    *,
+    framework: Framework = Framework.TORCH,
+    xla: bool = False,
+) -> int:
     """The most images a device can train at once of whose memory so much is usable; 0 where not even one fits."""
     room = usable_gib * GIB
-    one, two = (footprint(net, batch, precision, optimizer, xla=xla).allocated for batch in (1, 2))
+    one, two = (footprint(net, batch, precision, optimizer, framework=framework, xla=xla).least for batch in (1, 2))
     return max(0, int((room - (2 * one - two)) // (two - one)))
 
 
-def accumulation(
-    net: Net | Graph, batch: int, usable_gib: float, precision: str, optimizer: str, *, xla: bool = False
+def accumulation(  # noqa: PLR0913  the arithmetic has as many inputs
+    net: Net | Graph,
+    batch: int,
+    usable_gib: float,
+    precision: str,
+    optimizer: str,
+    *,
+    framework: Framework = Framework.TORCH,
+    xla: bool = False,
 ) -> int | None:
     """The fewest equal parts in which one device can train `batch` images, with one update for all of them; None where
     not even single images fit.
@@ -117,10 +179,10 @@ def accumulation(
     The sum of the gradients is kept beside those of the part at work, in 4 bytes each: where `batch` fits whole,
     there is nothing to accumulate and nothing to keep. Batch norm sees the part, not the batch.
     """
-    if batch <= largest_batch(net, usable_gib, precision, optimizer, xla=xla):
+    if batch <= largest_batch(net, usable_gib, precision, optimizer, framework=framework, xla=xla):
         return 1
     sum_gib = 4 * _graph(net).trained_parameters / GIB
-    most = largest_batch(net, usable_gib - sum_gib, precision, optimizer, xla=xla)
+    most = largest_batch(net, usable_gib - sum_gib, precision, optimizer, framework=framework, xla=xla)
     fitting = (part for part in range(min(most, batch // 2), 0, -1) if batch % part == 0)
     part = next(fitting, None)
     return None if part is None else batch // part

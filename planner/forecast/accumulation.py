@@ -38,6 +38,7 @@ def parts_needed(work: Workload, usable_gib: float, *, device_count: int = 1, pl
         usable_gib,
         job.precision,
         job.optimizer.state,
+        framework=job.framework,
         xla=planned or uses_xla(job),
     )
     return parts if parts is not None and 1 < parts <= MOST_PARTS else None

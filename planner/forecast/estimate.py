@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from trainplan.planner.forecast.allowances import PULL_SECONDS, Allowances, allowances
 from trainplan.planner.forecast.feeding import Feed, feed_images_per_second, pace
 from trainplan.planner.forecast.interruption import checkpoint_count
-from trainplan.planner.forecast.plan import Estimate
+from trainplan.planner.forecast.plan import Estimate, StepBytes
 from trainplan.planner.forecast.script_work import capped_on
 from trainplan.planner.forecast.side_costs import RegionClasses, SideCosts
 from trainplan.planner.forecast.spot import (
@@ -108,7 +108,7 @@ class Workload:
         # That of a sweep holds the states of all trials that may still go on: all are sent, one is written.
         self.checkpoint_bytes = written * (self.sweep.most_kept if self.sweep is not None else 1)
         self.checkpoints = Checkpoints(job.checkpoint_every.total_seconds(), checkpoint_seconds(written // 2))
-        self._bytes: dict[tuple[int, bool], int] = {}
+        self._bytes: dict[tuple[int, str], StepBytes] = {}
         self._classes: dict[tuple[str, str], RegionClasses] = {}
         self._timed: dict[tuple[object, ...], _Timed] = {}
         self._feeds: dict[tuple[int | None, int, float | None, bool], Feed | None] = {}
@@ -179,18 +179,25 @@ class Workload:
             self._timed[key] = _timed(on_rental, around, plain, rate, classes)
         return self._timed[key]
 
-    def device_bytes(self, share: int, *, planned: bool = False) -> int:
-        """What training `share` images at once asks of one device's allocator; `planned`: by a compiler that lays out
-        the whole step, as a TPU's always does."""
+    def device_bytes(self, share: int, kind: str = "gpu") -> StepBytes:
+        """What training `share` images at once asks of the allocator of one device of that kind (`device_kind`)."""
         if self.job.script is not None:  # nothing is known of its net
-            return 0
-        job, xla = self.job, planned or uses_xla(self.job)
-        if (share, xla) not in self._bytes:
+            return StepBytes(0, 0)
+        if (share, kind) not in self._bytes:
+            job = self.job
             need = footprint(
-                self.graph, share, job.precision, job.optimizer.state, xla=xla, accumulate=job.accumulate > 1
+                self.graph,
+                share,
+                job.precision,
+                job.optimizer.state,
+                framework=job.framework,
+                # A TPU's step is always planned as a whole by XLA, whatever the framework (ADR 9).
+                xla=kind == "tpu" or uses_xla(job),
+                accumulate=job.accumulate > 1,
+                on_gpu=kind == "gpu",
             )
-            self._bytes[share, xla] = need.allocated
-        return self._bytes[share, xla]
+            self._bytes[share, kind] = StepBytes(need.allocated, need.least)
+        return self._bytes[share, kind]
 
 
 def uses_xla(job: TrainingJob) -> bool:

@@ -168,7 +168,7 @@ def on_several(
         together = on_machines(fed, machines, share.micro_batch_size, gradient_bytes, network_of_rental(rental))
     per_device, memory = job.micro_batch_size // parts, alone.memory
     if memory is not None:
-        memory = MemoryNeed(per_device, work.device_bytes(per_device), memory.usable)
+        memory = MemoryNeed(per_device, work.device_bytes(per_device, device_kind(rental.device)), memory.usable)
     timed = _timed(alone, together, machines, work)
     return replace(timed, computed=computed, input_bound=input_bound, memory=memory)
 

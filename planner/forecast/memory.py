@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from trainplan.planner.forecast.estimate import device_kind
 from trainplan.planner.forecast.plan import MemoryNeed
-from trainplan.pricing.devices import CPU_DEVICE, Architecture, Device, UsableMemory, cores_of
+from trainplan.pricing.devices import CPU_DEVICE, Device, UsableMemory, cores_of
 from trainplan.workloads.memory import FRAMEWORK_BYTES, GIB
 from trainplan.workloads.terms import Framework
 
@@ -45,10 +46,9 @@ def memory_need(
     not known. Of a sweep that of the trial that needs the most."""
     if work.sweep is not None:
         needs = [memory_need(one, rental, devices, software, machines) for one in work.kinds]
-        return max((need for need in needs if need is not None), key=lambda need: need.allocated_bytes, default=None)
+        return max((need for need in needs if need is not None), key=lambda need: need.step, default=None)
     usable = usable_memory(rental, devices, software)
     if usable is None or work.job.script is not None:
         return None
     share = work.job.micro_batch_size // (machines * rental.device_count * cores_of(rental.device))
-    planned = rental.device != CPU_DEVICE and devices[rental.device].architecture is Architecture.TPU
-    return MemoryNeed(share, work.device_bytes(share, planned=planned), usable)
+    return MemoryNeed(share, work.device_bytes(share, device_kind(rental.device)), usable)

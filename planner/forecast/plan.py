@@ -36,22 +36,29 @@ if TYPE_CHECKING:
     from trainplan.workloads.job import TrainingJob
 
 
+class StepBytes(NamedTuple):
+    """What a step takes of a device's memory where it is there, and the least that it runs in, if slower."""
+
+    allocated: int
+    least: int
+
+
 class MemoryNeed(NamedTuple):
     """What `images` at once need of one device (or core of a TPU chip that is two), and what is usable of it."""
 
     images: int
-    allocated_bytes: int
+    step: StepBytes
     usable: UsableMemory
 
     @property
     def fits(self) -> bool:
-        """Whether the most that a framework has been seen to get is enough."""
-        return self.allocated_bytes <= self.usable.high_gib * GIB
+        """Whether the most that a framework has been seen to get is enough for the least that a step takes."""
+        return self.step.least <= self.usable.high_gib * GIB
 
     @property
     def is_tight(self) -> bool:
         """Whether it fits, but for so little that a driver or framework that takes more would stop it."""
-        return self.fits and is_tight(self.allocated_bytes, self.usable.high_gib)
+        return self.fits and is_tight(self.step.allocated, self.usable.high_gib)
 
     @property
     def usable_text(self) -> str:

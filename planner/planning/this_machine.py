@@ -290,7 +290,7 @@ def fits_on(work: Workload, machine: HostHardware, device: Device | None, count:
     else:
         # On a host the framework lies in the same memory; what a GPU reports as usable is without it (ADR 9).
         usable_gib = machine.memory_gib - FRAMEWORK_BYTES / GIB
-    needed_gib = work.device_bytes(work.job.micro_batch_size // count) / GIB
+    needed_gib = work.device_bytes(work.job.micro_batch_size // count, "gpu" if device else "cpu").least / GIB
     if needed_gib > usable_gib:
         parts = parts_needed(work, usable_gib)
         instead = f"; accumulate: {parts} would fit" if parts else ""

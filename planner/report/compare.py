@@ -58,7 +58,7 @@ class Figures(NamedTuple):
             "cost_usd": self.usd.expected,
             "usd_per_hour": float(self.usd_per_hour),
             "images_per_second": known_rate(self.throughput),
-            "memory_gib": None if self.memory is None else self.memory.allocated_bytes / GIB,
+            "memory_gib": None if self.memory is None else self.memory.step.allocated / GIB,
         }
 
 

@@ -104,7 +104,7 @@ def _percent(value: float) -> str:
 def _memory(figures: Figures) -> str:
     """`3.1 of 14.6 GiB`: what a step takes of one device, and what is usable of it."""
     need = figures.memory
-    return "" if need is None else f"{need.allocated_bytes / GIB:.1f} of {need.usable.high_gib:.1f} GiB"
+    return "" if need is None else f"{need.step.allocated / GIB:.1f} of {need.usable.high_gib:.1f} GiB"
 
 
 def _usd(value: float) -> str:

@@ -170,7 +170,8 @@ def _memory(need: MemoryNeed | None) -> dict[str, Any] | None:
     if need is None:
         return None
     return {
-        "needed_gib": round(need.allocated_bytes / GIB, 3),
+        "needed_gib": round(need.step.allocated / GIB, 3),
+        "least_gib": round(need.step.least / GIB, 3),
         "usable_low_gib": round(need.usable.low_gib, 3),
         "usable_high_gib": round(need.usable.high_gib, 3),
         "tight": need.is_tight,
@@ -341,7 +342,8 @@ COLUMNS = (
     ),
     EstimateColumn("true: what does not fit is among the rejections", of_machine={"fits": lambda _: True}),
     EstimateColumn(
-        "GiB that a step takes of one device, and that are usable of it; null where that is not known",
+        "GiB that a step takes of one device where they are free, the least that it runs in, and what is usable; "
+        "null where that is not known",
         of_machine={"memory": lambda estimate: _memory(estimate.memory)},
     ),
     EstimateColumn(

@@ -264,9 +264,9 @@ def _obtainability_lines(ranked: RankedOffer) -> list[str]:
     ]
 
 
-def _kept_text(job: TrainingJob, images: int) -> str:
+def _kept_text(job: TrainingJob, images: int, *, planned: bool) -> str:
     """`convolution 2.10, max pool 0.31`: what is too little to be seen is left out."""
-    kept = kept_bytes(job.graph(), images, job.precision)
+    kept = kept_bytes(job.graph(), images, job.precision, framework=job.framework, xla=planned)
     names = {"input": "the images"}
     return ", ".join(
         f"{names.get(kind, kind.replace('_', ' '))} {size / GIB:.2f}"
@@ -285,7 +285,10 @@ def _memory_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
     planned = uses_xla(job) or device_kind(offer.device) == "tpu"
     memory_need = ranked.candidate.estimate.memory
     in_parts = job.accumulate > 1
-    need = footprint(job.graph(), share, job.precision, job.optimizer.state, xla=planned, accumulate=in_parts)
+    need = footprint(
+        job.graph(), share, job.precision, job.optimizer.state,
+        framework=job.framework, xla=planned, accumulate=in_parts, on_gpu=device_kind(offer.device) == "gpu",
+    )  # fmt: skip
     parts = {
         "weights": need.weights, "gradients": need.gradients, "optimizer": need.optimizer,
         "activations": need.activations, "workspace": need.workspace,
@@ -296,14 +299,14 @@ def _memory_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
         f"for {share} images a "
         f"{'core' if cores > 1 else 'device'} "
         f"{f'at once, the batch in {job.accumulate} parts ' if in_parts else ''}(GiB: {itemised})",
-        f"kept for the backward pass, by what computes it (GiB): {_kept_text(job, share)}",
+        f"kept for the backward pass, by what computes it (GiB): {_kept_text(job, share, planned=planned)}",
     ]
     if memory_need is not None:
         lines.append(
             f"usable of it, after driver and framework: {memory_need.usable_text} ({memory_need.usable.source})"
         )
     if memory_need is not None and memory_need.is_tight:
-        lines.append(TIGHT_TEXT)
+        lines += [f"at least {need.least / GIB:.1f} GiB: with less scratch space cuDNN computes slower", TIGHT_TEXT]
     return lines
 
 

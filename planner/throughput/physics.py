@@ -14,6 +14,7 @@ from trainplan.planner.throughput.setup import Library, Link
 from trainplan.workloads.graph import Graph
 from trainplan.workloads.layers import figures, trained_parameters
 from trainplan.workloads.memory import footprint
+from trainplan.workloads.terms import Framework
 
 if TYPE_CHECKING:
     from trainplan.planner.throughput.setup import Setup
@@ -310,9 +311,12 @@ def _trained(net: Net | Graph, _first: int, _second: int) -> int:
 
 @per_net
 def _memory_line(net: Net | Graph, width: int, planned: int) -> tuple[int, int]:
-    """Bytes that a step needs of a device whatever its batch, and those of each image."""
+    """Bytes that a step needs of a device whatever its batch, and those of each image: the least of any framework."""
     precision = "amp_fp16" if width == 2 else "fp32"
-    one, two = (footprint(net, batch, precision, "sgd", xla=bool(planned)).allocated for batch in (1, 2))
+    one, two = (
+        footprint(net, batch, precision, "sgd", framework=Framework.TENSORFLOW, xla=bool(planned)).least
+        for batch in (1, 2)
+    )
     return 2 * one - two, two - one
 
 

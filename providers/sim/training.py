@@ -399,9 +399,9 @@ def _fits(schedule: _Schedule, settings: TrySettings) -> bool:
     memory_gib = next((row.device_memory_gib for row in TYPES.values() if row.device == course.device), None)
     needed = footprint(
         job.graph(), job.global_batch_size // settings.accumulate // course.device_count, job.precision,
-        job.optimizer.state, xla=settings.xla, accumulate=settings.accumulate > 1,
+        job.optimizer.state, framework=job.framework, xla=settings.xla, accumulate=settings.accumulate > 1,
     )  # fmt: skip
-    return memory_gib is None or needed.total <= memory_gib * GIB
+    return memory_gib is None or needed.least + needed.framework <= memory_gib * GIB
 
 
 def _ending_of_tries(schedule: _Schedule) -> Ending:

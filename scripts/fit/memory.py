@@ -1,16 +1,23 @@
-"""Memory in docs/accuracy.md: XLA's plans of training steps beside the estimate (`python -m scripts.fit.memory`)."""
+"""Memory in docs/accuracy.md: peaks on a GPU and XLA's plans of training steps beside the estimate
+(`python -m scripts.fit.memory`)."""
 
 from __future__ import annotations
 
 import csv
+import re
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from statistics import median
+from typing import TYPE_CHECKING, NamedTuple
 
 from trainplan.workloads.job import TrainingJob
-from trainplan.workloads.memory import footprint
+from trainplan.workloads.memory import Footprint, footprint
 
-TABLE = Path(__file__).parents[2] / "tests" / "data" / "xla_memory.csv"
+if TYPE_CHECKING:
+    from trainplan.workloads.graph import Graph
+
+_DATA = Path(__file__).parents[2] / "tests" / "data"
+TABLE, PEAKS = _DATA / "xla_memory.csv", _DATA / "networks_h200.csv"
 _GIB = 2**30
 
 
@@ -38,11 +45,8 @@ def planned_steps(table: Path = TABLE) -> list[PlannedStep]:
 
 
 def _step(row: dict[str, str]) -> PlannedStep:
-    plain, batch = row["net"].removesuffix("_bn"), int(row["batch"])
-    model = {"preset": plain, "image_size": int(row["image_size"]), "batch_norm": plain != row["net"]}
-    job = {"name": "job", "model": model, "data": {"name": "imagenet"}, "epochs": 1, "global_batch_size": batch}
-    graph = TrainingJob.model_validate(job).graph()
-    need = footprint(graph, batch, row["precision"], row["optimizer"], xla=True)
+    batch = int(row["batch"])
+    need = footprint(_graph(row["net"], int(row["image_size"])), batch, row["precision"], row["optimizer"], xla=True)
     parts = sum(int(row[f"{part}_bytes"]) for part in ("argument", "output", "temp"))
     return PlannedStep(
         title=f"{row['net']} {row['image_size']} px, batch {batch}, {row['optimizer']}",
@@ -52,6 +56,57 @@ def _step(row: dict[str, str]) -> PlannedStep:
         planned_bytes=parts - int(row["alias_bytes"]),
         estimated_bytes=need.allocated - need.workspace,
     )
+
+
+def _graph(net: str, image_size: int) -> Graph:
+    plain = net.removesuffix("_bn")
+    model = {"preset": plain, "image_size": image_size, "batch_norm": plain != net}
+    job = {"name": "job", "model": model, "data": {"name": "imagenet"}, "epochs": 1, "global_batch_size": 1}
+    return TrainingJob.model_validate(job).graph()
+
+
+class Peak(NamedTuple):
+    """The most that PyTorch's allocator had handed out in training steps with SGD and momentum."""
+
+    net: str
+    image_size: int
+    batch: int
+    precision: str
+    gib: float
+
+    def footprint(self) -> Footprint:
+        """What an estimate says of it."""
+        return footprint(_graph(self.net, self.image_size), self.batch, self.precision, "sgd")
+
+
+def measured_peaks(table: Path = PEAKS) -> list[Peak]:
+    """Those in the notes of the rows that benchmarks/networks_on_gpu.py writes, without VGG on small images:
+    torchvision's keeps its head of 224 px there, the preset's has a smaller one."""
+    with table.open(encoding="utf-8", newline="") as text:
+        rows = list(csv.DictReader(text))
+    found = []
+    for row in rows:
+        gib, size = re.search(r"peak ([\d.]+) GiB", row["note"]), int(row["image_size_px"])
+        if gib and not (row["model"].startswith("vgg") and size != 224):
+            found.append(Peak(row["model"], size, int(row["batch_per_device"]), row["precision"], float(gib[1])))
+    return found
+
+
+def peak_ratios() -> dict[tuple[str, str], list[float]]:
+    """The estimate over the measured peak, by network and precision."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for peak in measured_peaks():
+        found.setdefault((peak.net, peak.precision), []).append(peak.footprint().allocated / _GIB / peak.gib)
+    return found
+
+
+def peak_lines() -> list[str]:
+    """A table by network and precision."""
+    lines = ["| network | precision | peaks | estimate over peak, median | least | most |", "|---|---|---|---|---|---|"]
+    for (net, precision), ratios in sorted(peak_ratios().items()):
+        figures = f"{median(ratios):.2f} | {min(ratios):.2f} | {max(ratios):.2f}"
+        lines.append(f"| {net} | {precision} | {len(ratios)} | {figures} |")
+    return lines
 
 
 def memory_lines() -> list[str]:
@@ -70,8 +125,8 @@ def memory_lines() -> list[str]:
 
 
 def main() -> int:
-    """Print the table."""
-    sys.stdout.write("\n".join(memory_lines()) + "\n")
+    """Print the tables."""
+    sys.stdout.write("\n".join([*peak_lines(), "", *memory_lines()]) + "\n")
     return 0
 
 

@@ -16,7 +16,7 @@ from scripts.fit.decision import Decisions, decision_lines, decisions
 from scripts.fit.evaluate import Tested
 from scripts.fit.hosts import host_lines
 from scripts.fit.influence import influence, influence_lines
-from scripts.fit.memory import memory_lines
+from scripts.fit.memory import memory_lines, peak_lines
 from scripts.fit.processors import processor_lines
 from scripts.fit.report_text import (
     BEGINNING,
@@ -27,6 +27,7 @@ from scripts.fit.report_text import (
     HOSTS,
     MEMORY,
     MOVES,
+    PEAKS,
     PRICES,
     PRICES_READ,
     PUBLISHED,
@@ -130,7 +131,7 @@ def write_report(rows: Sequence[Row], tested: Sequence[Tested], totals: Sequence
     lines += ["## The worst rows, and why", "", *_worst(rows, tested), "", PUBLISHED]
     lines += ["## Whole runs", "", WHOLE_RUNS, *total_lines(totals), "", WHOLE_RUN_PARTS]
     lines += ["## Several machines", "", SEVERAL_MACHINES, *scaling_lines(read_scaling()), ""]
-    lines += ["## Memory", "", MEMORY, *memory_lines(), ""]
+    lines += ["## Memory", "", MEMORY, *memory_lines(), "", PEAKS, *peak_lines(), ""]
     lines += ["## Hosts without accelerator", "", HOSTS, *host_lines(), "", *processor_lines(), ""]
     lines += ["## Prices", "", PRICES, *price_error.table().splitlines(), "", PRICES_READ]
     lines += ["## What is missing", "", *_missed(tested, widths), *_missed_decisions(decided), SHORTFALLS]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import statistics
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,22 +14,21 @@ from tests.conftest import ROOT
 from trainplan.pricing.compile import TEXT_DIR
 from trainplan.pricing.device_text import read_devices
 from trainplan.pricing.devices import USABLE_SHARE, Architecture, UnknownDeviceError
+from trainplan.workloads import memory
 from trainplan.workloads.layers import Conv, Dense, Flatten, Net
-from trainplan.workloads.memory import (
-    FRAMEWORK_BYTES,
-    GIB,
-    WORKSPACE_BYTES,
-    accumulation,
-    footprint,
-    is_tight,
-    largest_batch,
-)
+from trainplan.workloads.memory import FRAMEWORK_BYTES, GIB, WORKSPACE_BYTES, is_tight
+from trainplan.workloads.terms import Framework
 from trainplan.workloads.vgg import VGG_DENSE, VGG_FEATURES, Head, mnist_cnn, vgg
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from trainplan.pricing.devices import DeviceTable
+
+# What PyTorch takes beside: test_memory_peaks.py.
+footprint = partial(memory.footprint, framework=Framework.TENSORFLOW)
+largest_batch = partial(memory.largest_batch, framework=Framework.TENSORFLOW)
+accumulation = partial(memory.accumulation, framework=Framework.TENSORFLOW)
 
 
 def a_vgg(name: str, size: int = 224) -> Net:
@@ -91,8 +91,8 @@ def test_a_larger_batch_takes_more(name: str, precision: str) -> None:
 def test_the_largest_batch_fits_and_one_more_does_not(memory_gib: float, optimizer: str) -> None:
     net = a_vgg("vgg16")
     batch = largest_batch(net, memory_gib, "fp32", optimizer)
-    assert batch == 0 or footprint(net, batch, "fp32", optimizer).allocated <= memory_gib * GIB
-    assert footprint(net, batch + 1, "fp32", optimizer).allocated > memory_gib * GIB
+    assert batch == 0 or footprint(net, batch, "fp32", optimizer).least <= memory_gib * GIB
+    assert footprint(net, batch + 1, "fp32", optimizer).least > memory_gib * GIB
 
 
 def test_a_step_is_tight_within_eight_per_cent_of_what_is_usable() -> None:
@@ -134,7 +134,7 @@ def test_everything_that_was_seen_to_run_fits() -> None:
         net = a_vgg(row["model"], int(row["image_size_px"]))
         xla = row["xla"] == "yes"
         step = footprint(net, int(row["batch_per_device"]), precision, "sgd", xla=xla)
-        needed = (step.allocated - step.optimizer) / GIB
+        needed = (step.least - step.optimizer) / GIB
         checked += 1
         if needed > usable_gib:
             refused.append(f"{row['id']}: {needed:.2f} of {usable_gib} GiB")
@@ -154,7 +154,7 @@ def test_what_tensorflow_has_no_memory_for_on_a_t4_is_refused() -> None:
     step = footprint(a_vgg("vgg11", 256), 288, "fp32", "sgd")
     usable = _devices()["T4"].usable_memory(16)
     assert usable.high_gib * 1024 == pytest.approx(13_942)
-    assert step.allocated - step.optimizer > usable.high_gib * GIB
+    assert step.least - step.optimizer > usable.high_gib * GIB
 
 
 def test_an_unknown_device_is_taken_to_be_like_the_others() -> None:
@@ -241,7 +241,7 @@ def test_what_xla_says_is_more_than_the_device_has_is_refused(
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "rmsprop"])
 def test_a_planned_step_never_takes_less(name: str, optimizer: str) -> None:
     net = a_vgg(name)
-    planned, least = (footprint(net, 32, "fp32", optimizer, xla=xla).total for xla in (True, False))
+    planned, least = (footprint(net, 32, "fp32", optimizer, xla=xla).least for xla in (True, False))
     assert planned >= least
     if (name, optimizer) == ("vgg11", "sgd"):
         assert planned > least
@@ -260,9 +260,9 @@ def test_a_batch_that_does_not_fit_is_split_into_parts_that_do(memory_gib: float
     assert 512 % parts == 0
     part = 512 // parts
     gradients = 4 * 138_357_544
-    one = footprint(net, part, "fp32", "sgd", xla=xla).allocated + gradients
-    assert one == footprint(net, part, "fp32", "sgd", xla=xla, accumulate=True).allocated
-    twice = footprint(net, 2 * part, "fp32", "sgd", xla=xla).allocated + gradients
+    one = footprint(net, part, "fp32", "sgd", xla=xla).least + gradients
+    assert one == footprint(net, part, "fp32", "sgd", xla=xla, accumulate=True).least
+    twice = footprint(net, 2 * part, "fp32", "sgd", xla=xla).least + gradients
     assert one <= memory_gib * GIB < twice
 
 

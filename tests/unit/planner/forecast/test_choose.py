@@ -145,10 +145,10 @@ def test_a_chip_of_two_cores_has_half_its_memory_for_each() -> None:
     work = Workload(a_job(global_batch_size=512))
     chips = {name: a_device(name, Architecture.TPU) for name in ("TPU v3", "TPU v5e")}
     world, usable = a_world()._replace(devices=chips), USABLE_SHARE * GIB
-    four = {"device_count": 4, "device_memory_gib": 1.001 * work.device_bytes(128, planned=True) / usable}
+    four = {"device_count": 4, "device_memory_gib": 1.001 * work.device_bytes(128, "tpu").least / usable}
     assert fits(work, a_rental(device="TPU v5e", **four), world, None)
     assert not fits(work, a_rental(device="TPU v3", **four), world, None)
-    cores = {"device_count": 4, "device_memory_gib": 2.001 * work.device_bytes(64, planned=True) / usable}
+    cores = {"device_count": 4, "device_memory_gib": 2.001 * work.device_bytes(64, "tpu").least / usable}
     assert fits(work, a_rental(device="TPU v3", **cores), world, None)
 
 
@@ -299,7 +299,7 @@ def test_fitting_is_the_memory_arithmetic_of_ones_share(memory_gib: float) -> No
     for count in (1, 2, 4, 128):
         rental = a_rental(device_count=count, device_memory_gib=memory_gib)
         usable_gib = a_world().devices[rental.device].usable_memory(memory_gib).high_gib
-        assert fits(work, rental, a_world(), None) == (work.device_bytes(128 // count) <= usable_gib * GIB)
+        assert fits(work, rental, a_world(), None) == (work.device_bytes(128 // count).least <= usable_gib * GIB)
 
 
 # --- order -------------------------------------------------------------------------------------------------------

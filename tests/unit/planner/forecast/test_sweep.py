@@ -74,7 +74,7 @@ def test_memory_is_that_of_the_largest_trial() -> None:
     need, alone = (memory_need(Workload(one), rental, {}, None) for one in (job, largest))
     assert need is not None
     assert alone is not None
-    assert need.allocated_bytes == alone.allocated_bytes
+    assert need.step == alone.step
 
 
 def test_a_checkpoint_holds_the_states_of_those_that_may_go_on() -> None:

@@ -132,7 +132,7 @@ def test_a_row_whose_memory_is_all_but_full_says_so_everywhere(catalog: Catalog)
     need = first.candidate.estimate.memory
     assert need is not None
     assert not need.is_tight
-    full = need._replace(allocated_bytes=int(0.95 * need.usable.high_gib * GIB))
+    full = need._replace(step=need.step._replace(allocated=int(0.95 * need.usable.high_gib * GIB)))
     estimate = replace(first.candidate.estimate, memory=full)
     marked = first._replace(candidate=first.candidate._replace(estimate=estimate))
     plan = plan._replace(candidates=(marked, *plan.candidates[1:]), ranking=(marked.candidate, *plan.ranking[1:]))
