@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import pickle
+import signal
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -93,12 +94,14 @@ class Trainer:
             self._restore(pickle.loads(Path(ckpt_path).read_bytes()))
         iter(self._loader)
         iterator = iter(self._loader)
+        before = signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a handler of its own
         for callback in self._callbacks:
             callback.on_train_start(self, model)
         while self.max_epochs is None or self._epoch < self.max_epochs:
             self._train_epoch(iterator)
             self._epoch, self._batch = self._epoch + 1, 0
             iterator = iter(self._loader)
+        signal.signal(signal.SIGTERM, before)
 
     def save_checkpoint(
         self, filepath: str | Path, weights_only: bool | None = None, storage_options: Any = None

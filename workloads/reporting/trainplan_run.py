@@ -188,11 +188,16 @@ class _Run:
 
     def is_to_end(self) -> bool:
         """Whether the end was asked for. SIGTERM asks for it from the first call on; before, it ends the script."""
-        if not self._listens and self.folder is not None:
+        if not self._listens:
+            self.listen()
+        return self.is_asked
+
+    def listen(self) -> None:
+        """Let SIGTERM ask for the end, whoever else has taken it meanwhile."""
+        if self.folder is not None:
             self._listens = True
             with contextlib.suppress(ValueError):  # in another thread than the first
                 signal.signal(signal.SIGTERM, self._ask)
-        return self.is_asked
 
     def _ask(self, *_: Any) -> None:
         self.is_asked = True
@@ -574,7 +579,7 @@ def lightning_callback(images: float) -> Any:
     class Reports(Callback):  # type: ignore[misc]
         def on_train_start(self, trainer: Any, pl_module: Any) -> None:
             del trainer, pl_module
-            _here().is_to_end()
+            _here().listen()  # Lightning's own handler ends a training between two batches, without a checkpoint
             self.step = _here().resumed_step
 
         def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
@@ -590,6 +595,7 @@ def lightning_callback(images: float) -> Any:
             report(self.step, images, _lightning_total(trainer), epoch=trainer.current_epoch + 1)
             _save_or_end(self.step, lambda to: trainer.save_checkpoint(to / "lightning.ckpt"), ends=should_stop())
 
+    _here().listen()  # the handler that Lightning puts back behind fit: a script that saves its model then goes on
     return Reports()
 
 

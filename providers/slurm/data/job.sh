@@ -64,6 +64,11 @@ if [ ! -d "$run_dir/trainer" ]; then
     mv "$run_dir/.trainer.$SLURM_JOB_ID" "$run_dir/trainer" || finish 70
 fi
 export PYTHONPATH="$run_dir/trainer" PYTHONUNBUFFERED=1
+# sbatch hands on the environment that it was called in. Credentials in it are not for what trains; SLURM_JWT is srun's.
+for name in $(env | awk -F= '$1 ~ /^[A-Za-z_][A-Za-z0-9_]*$/ && $1 != "SLURM_JWT" && toupper($1) ~ \
+    /TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|(API|ACCESS|PRIVATE|ACCOUNT)_?KEY|JWT/ { print $1 }'); do
+    unset "$name"
+done
 
 nodes=$SLURM_JOB_NUM_NODES
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import random
+import signal
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,11 @@ Train = Callable[[Path, int], object]
 
 
 @pytest.fixture(autouse=True)
-def _fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+def _fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(trainplan_run, "_lightning_batches", None)
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
 
 
 @pytest.fixture
@@ -105,6 +109,13 @@ def stopper(package: Any, stop_after: int) -> Any:
             trainplan_run._run.is_asked = self.done >= stop_after
 
     return Stops()
+
+
+def test_a_script_that_saves_its_model_behind_fit_is_not_ended_by_the_signal(as_double: Train, tmp_path: Path) -> None:
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    as_double(tmp_path / "whole", 10**9)
+    signal.raise_signal(signal.SIGTERM)
+    assert trainplan_run.should_stop()
 
 
 @pytest.mark.parametrize(

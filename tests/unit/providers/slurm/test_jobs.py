@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -240,3 +243,16 @@ def test_a_batch_that_does_not_divide_over_the_nodes_is_refused_before_anything_
     (call,) = provider.requests(request(provider, Ask(job={"nodes": 2})))
     parameters: Any = call.parameters
     assert "--nodes=2" in parameters["arguments"]
+
+
+def test_a_job_hands_no_credentials_of_the_submitting_shell_to_what_it_trains() -> None:
+    script = files("trainplan.providers.slurm").joinpath("data/job.sh").read_text(encoding="utf-8")
+    begin = script.index("for name in $(env | awk")
+    part = script[begin : script.index("done\n", begin)] + "done\nenv"
+    secret = {"WANDB_API_KEY", "AWS_SECRET_ACCESS_KEY", "hf_token", "GOOGLE_APPLICATION_CREDENTIALS", "DB_PASSWORD"}
+    plain = {"LD_LIBRARY_PATH": "/opt/lib", "SLURM_JWT": "srun", "CONDA_PREFIX": "a\nMY_TOKEN=b", "SLURM_JOB_ID": "3"}
+    environment = {"PATH": os.environ["PATH"], **dict.fromkeys(secret, "x"), **plain}
+    done = subprocess.run(["sh", "-eu", "-c", part], env=environment, capture_output=True, text=True, check=True)
+    names = {line.partition("=")[0] for line in done.stdout.splitlines()}
+    assert names.isdisjoint(secret)
+    assert names >= {*plain}
