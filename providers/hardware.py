@@ -89,13 +89,13 @@ def available_memory_bytes(root: Path = Path("/")) -> int | None:
     return _meminfo(root, "MemAvailable")
 
 
-def queue_length(root: Path = Path("/")) -> float:
-    """How many threads had or wanted a processor in the mean of the last minute; 0 where the system does not tell."""
+def running_threads(root: Path = Path("/")) -> int:
+    """How many threads have or want a processor at this instant (proc_loadavg(5)); 0 where the system does not tell."""
     words = _words(root / "proc/loadavg")
     try:
-        return float(words[0])
+        return int(words[3].partition("/")[0])
     except (IndexError, ValueError):
-        return 0.0
+        return 0
 
 
 def find_gpus(output: Callable[[Sequence[str]], str]) -> tuple[Gpu, ...]:

@@ -229,7 +229,7 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
                 job=job,
                 macs=job.graph().macs,
                 choice=choice,
-                machine=(machine := _quoted_here(job, settings, predictor.plain, catalog.devices, load_now, now)),
+                machine=(machine := _quoted_here(job, settings, predictor.plain, catalog.devices, load_now)),
                 on_same=_again(predictor, world),
                 in_parts=_in_parts(job, rented, choice, world),
                 retired=(retired := "" if choice.candidates else retired_line(rented, filters)),
@@ -275,11 +275,10 @@ def _quoted_here(
     predictor: Predictor,
     devices: DeviceTable,
     load_now: Callable[[], Load],
-    now: datetime,
 ) -> MachineEstimate:
     """This computer's row."""
     load = load_now()
-    quote = quote_this_machine(job, this_machine(), settings, predictor, devices, Processor(read_cpuinfo(), load, now))
+    quote = quote_this_machine(job, this_machine(), settings, predictor, devices, Processor(read_cpuinfo(), load))
     return replace(quote, free_share=load.free_share)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,7 +50,7 @@ class Calibration:
     def idle_images_per_second(self) -> float:
         """What it would have been on an idle machine, if the scheduler shares the processors out evenly: others that
         keep half of them busy are half as many threads as there are processors, and leave two thirds to a training
-        with a thread on each."""
+        with a thread on each. Most of the time that `others` is of, the framework is imported on one processor."""
         return self.images_per_second / self.free_share
 
     @property
@@ -156,11 +156,3 @@ def _is_same_network(one: TrainingJob, other: TrainingJob) -> bool:
     if one.is_layer_list and other.is_layer_list:
         return one.net().layers == other.net().layers  # whatever the size of its images
     return one.graph().digest == other.graph().digest
-
-
-def is_fresh(row: Calibration, now: datetime | None) -> bool:
-    """Whether what others had of the machine during a calibration tells what they have now."""
-    return now is not None and timedelta(0) <= now - row.measured_at <= _FRESH
-
-
-_FRESH = timedelta(minutes=2)

@@ -55,15 +55,15 @@ class OwnMeasurement:
     start_seconds: float | None = None
 
     @property
-    def free_share(self) -> float:
-        """The share of the processors that others left to the training. A twentieth at least: of less, nothing can be
-        told."""
-        return max(_LEAST_SHARE, 1 - self.others)
-
-    @property
     def idle_images_per_second(self) -> float:
-        """What it would have been on a machine at rest, if a training uses all the processors that it gets."""
-        return self.images_per_second / self.free_share
+        """What it would have been on a machine at rest."""
+        return self.images_per_second / left_by(self.others)
+
+
+def left_by(others: float) -> float:
+    """The share of the processors that a training had while others had this one, if it used all that it got; a
+    twentieth at least, since of less nothing follows. A row keeps the rate as it was; this corrects it, once."""
+    return max(_LEAST_SHARE, 1 - others)
 
 
 def rented_name(provider: str, instance_type: str, machines: int = 1) -> str:

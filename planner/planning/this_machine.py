@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from dataclasses import asdict, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,13 +19,12 @@ from trainplan.planner.forecast.times import RunTime
 from trainplan.planner.planning.calibration import (
     SHAPE_SPREAD,
     calibrated,
-    is_fresh,
     load_calibrations,
     newest,
     processor_key,
     teaches,
 )
-from trainplan.planner.planning.load import Load, under_load
+from trainplan.planner.planning.load import Load
 from trainplan.planner.planning.own_measurements import MOST_OTHERS, OwnMeasurement, at_rest, load_measurements
 from trainplan.planner.planning.processor import Cores, cores_of
 from trainplan.planner.throughput.host import UNSEEN_PROCESSOR_FACTOR, UNSEEN_PROCESSORS
@@ -53,6 +52,8 @@ if TYPE_CHECKING:
 OWN_SPREAD = 1.08
 # An allowance for fewer runs: whatever else the machine was busy with, one run cannot tell.
 SPREAD_AFTER_RUNS = {1: 1.3, 2: 1.15}
+MOST_MEASURED = 1.5
+"""The widest interval, as a factor to either end, of a rate that is called measured."""
 SHAPES_KEPT_IN_MIND = 8
 # How many of the newest runs count: enough that one disturbed run is outvoted.
 RUNS_KEPT_IN_MIND = 5
@@ -64,12 +65,10 @@ LOCAL_END_SECONDS = 4
 
 
 class Processor(NamedTuple):
-    """This machine's processor: what the system tells of it (`read_cpuinfo`), what other programs leave of it, and at
-    what time (None: not told)."""
+    """This machine's processor: what the system tells of it (`read_cpuinfo`), and what other programs leave of it."""
 
     cpuinfo: str = ""
     load: Load = Load()
-    now: datetime | None = None
 
 
 def shape_of(job: TrainingJob) -> str:
@@ -145,7 +144,6 @@ def quote_this_machine(
         quotes = [quote_this_machine(one, machine, settings, predictor, devices, processor) for one in work.sweep.kinds]
         answer = work.sweep.of_each([quote.throughput for quote in quotes])
         fits, reason = next(((quote.fits, quote.reason) for quote in quotes if not quote.fits), (fits, reason))
-        load = Load()  # it is in the speeds of the trials
     elif own is not None:
         answer = _own_throughput(own, _relevant_rows(job, machine.fingerprint, rows))
     else:
@@ -156,10 +154,6 @@ def quote_this_machine(
             calibrations = load_calibrations(settings.calibrations)
             row = newest(calibrations, processor_key(cores, machine), job.framework)
             answer = _for_this_processor(work, answer, _rows_of(machine, rows), row, predict)
-            if row is not None and is_fresh(row, processor.now):
-                load = Load(free_share=row.free_share)
-    if answer is not None and device is None:
-        answer = under_load(answer, load)
     time = None
     if answer is not None and fits:
         start: float = START_SECONDS if device else CPU_START_SECONDS
@@ -300,16 +294,18 @@ def fits_on(work: Workload, machine: HostHardware, device: Device | None, count:
 
 def _own_throughput(own: OwnMeasurement, rows: Sequence[OwnMeasurement]) -> Throughput:
     """The rate of own runs on a machine at rest. Where others had much of it, the interval reaches from what was seen
-    to what an idle machine may do: what others had is known, what that cost the training is less so."""
+    to what an idle machine may do: what others had is known, what that cost the training is less so. What is known no
+    better than within MOST_MEASURED is not called measured."""
     rate = own.images_per_second
     spread = _own_spread([row.idle_images_per_second for row in rows])
     is_loaded = own.others > MOST_OTHERS
     beside = f"measured while other programs had {own.others:.0%} of the processors: a run at rest tells more"
+    low = min(rate / spread, min(row.images_per_second for row in rows) if is_loaded else rate)
     return Throughput(
         images_per_second=rate,
-        low=min(rate / spread, min(row.images_per_second for row in rows) if is_loaded else rate),
+        low=low,
         high=rate * spread,
-        basis=Basis.MEASURED,
+        basis=Basis.MEASURED if max(rate / low, spread) <= MOST_MEASURED else Basis.SCALED,
         evidence=(f"run {own.run_id} of {own.measured_at:%Y-%m-%d}",),
         note=beside if is_loaded else "",
     )

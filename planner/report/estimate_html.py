@@ -303,10 +303,7 @@ def _micro(row: Row) -> int:
 
 
 def _cells(row: Row, grounds: _Grounds) -> list[Any]:
-    speed = "not measured"
-    if row["images_per_second"] is not None:
-        speed = f"{rounded(row['images_per_second'])} ({two_digits(row['images_per_second_low'])}-"
-        speed += f"{two_digits(row['images_per_second_high'])})"
+    speed = "not measured" if row["images_per_second"] is None else _speed(row)
     time = (
         f"{duration(row['total_seconds'])} ({duration(row['total_low_seconds'])}-{duration(row['total_high_seconds'])})"
     )
@@ -326,6 +323,12 @@ def _cells(row: Row, grounds: _Grounds) -> list[Any]:
         grounds.speed_text(row),
         machines_text(row["instance_type"], row["machines"]),
     ]
+
+
+def _speed(row: Mapping[str, Any]) -> str:
+    """`8,770 (6,100-13,000)`."""
+    ends = f"{two_digits(row['images_per_second_low'])}-{two_digits(row['images_per_second_high'])}"
+    return f"{rounded(row['images_per_second'])} ({ends})"
 
 
 def _more(estimate: Mapping[str, Any]) -> Markup:
@@ -355,8 +358,9 @@ def _own(machine: Mapping[str, Any]) -> str:
     if machine["total_seconds"] is None or machine["images_per_second"] is None:
         return f"no, {machine['reason']}"
     cost = machine.get("cost_usd")
-    speed = f"{rounded(machine['images_per_second'])} images/s, {machine['basis']}"
-    return f"{duration(machine['total_seconds'])}{'' if cost is None else f', {usd(cost)}'} at {speed}"
+    speed = f"{_speed(machine)} images/s, {machine['basis']}"
+    load = f"; {machine['load']}" if machine.get("load") else ""
+    return f"{duration(machine['total_seconds'])}{'' if cost is None else f', {usd(cost)}'} at {speed}{load}"
 
 
 def _levers(estimate: Mapping[str, Any]) -> list[Content]:

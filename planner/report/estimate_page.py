@@ -405,7 +405,11 @@ def _brief_machine_line(machine: MachineEstimate) -> str:
     if machine.throughput.basis is Basis.UNMEASURED:
         return f"this machine ({device}): up to {time}, up to {cost}, {NOT_MEASURED}"
     speed = f"{speed_text(machine.throughput)} images/s, {machine.throughput.basis}"
-    return f"this machine ({device}): {time}, {cost} at {speed}"
+    return f"this machine ({device}): {time}, {cost} at {speed}{_load_text(machine)}"
+
+
+def _load_text(machine: MachineEstimate) -> str:
+    return f"; {machine.load}" if machine.load else ""
 
 
 def machine_line(machine: MachineEstimate) -> str:
@@ -420,7 +424,7 @@ def machine_line(machine: MachineEstimate) -> str:
     return (
         f"{what}: {speed_text(machine.throughput)} images/s, {machine.throughput.basis}, "
         f"{format_duration(machine.time.total)}, {format_usd(machine.cost_usd)} "
-        f"(at {format_usd_per_hour(machine.usd_per_hour)})" + (f"; {machine.load}" if machine.load else "")
+        f"(at {format_usd_per_hour(machine.usd_per_hour)}){_load_text(machine)}"
     )
 
 

@@ -57,16 +57,22 @@ class Proposal:
         return [target.offer for target in self.targets]
 
 
+LEAST_FREE_SHARE = 0.05
+"""Of this machine's processors: that other programs leave less than this for hours is not expected."""
+
+
 def here(estimate: MachineEstimate, offer: Offer, text: str, deadline: timedelta | None = None) -> Proposal:
     """Return the proposal for this machine, which has no other placement. Rented ones that are too slow for the
-    deadline are left out of a plan; here the person is told."""
+    deadline are left out of a plan; here the person is told. The estimate is of the machine at rest: what other
+    programs leave of it now counts for when the run would end."""
     time, late = estimate.time, ""
-    if time is not None and deadline is not None and time.total > deadline:
+    slower = 1 / max(LEAST_FREE_SHARE, estimate.free_share)
+    if time is not None and deadline is not None and time.total * slower > deadline:
         late = (
-            f"it is estimated to take {format_duration(time.total)}, and would be ended at its deadline of "
+            f"it is estimated to take {format_duration(time.total * slower)}, and would be ended at its deadline of "
             f"{format_duration(deadline)}, with a checkpoint"
         )
-    slow_end = time.high if time else None
+    slow_end = time.high * slower if time else None
     record = estimate_record(estimate)
     targets = (Target(offer=offer),)
     return Proposal(targets=targets, record=record, slow_end=slow_end, text=text, quote=estimate, late=late)

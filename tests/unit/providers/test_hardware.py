@@ -14,7 +14,7 @@ from trainplan.providers.hardware import (
     available_memory_bytes,
     find_gpus,
     memory_bytes,
-    queue_length,
+    running_threads,
     this_machine,
     vcpus,
 )
@@ -136,6 +136,6 @@ def test_this_machine_has_processors() -> None:
     assert machine.fingerprint == this_machine().fingerprint
 
 
-@pytest.mark.parametrize(("text", "threads"), [("1.86 2.44 2.11 4/548 2211\n", 1.86), ("", 0.0), ("many\n", 0.0)])
-def test_threads_that_wanted_a_processor(tmp_path: Path, text: str, threads: float) -> None:
-    assert queue_length(tree(tmp_path, {"proc/loadavg": text})) == threads
+@pytest.mark.parametrize(("text", "threads"), [("1.86 2.44 2.11 4/548 2211\n", 4), ("", 0), ("a b c many\n", 0)])
+def test_threads_that_want_a_processor_now(tmp_path: Path, text: str, threads: int) -> None:
+    assert running_threads(tree(tmp_path, {"proc/loadavg": text})) == threads

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.builders import a_throughput
-from trainplan.planner.planning.load import Load, Reading, load_since, read_system, under_load
-from trainplan.planner.throughput.values import Basis
+from trainplan.planner.planning.load import Load, Reading, load_since, read_system
 
-FIRST = Reading(at=100.0, busy=5_000.0, own=1.0, queue=0.0)
+FIRST = Reading(at=100.0, busy=5_000.0, own=1.0, threads=5)
 
 
-def last(busy: float | None, own: float = 1.0, queue: float = 0.0) -> Reading:
+def last(busy: float | None, own: float = 1.0, threads: int = 1) -> Reading:
     """Ten seconds later."""
-    return Reading(at=110.0, busy=busy, own=own, queue=queue)
+    return Reading(at=110.0, busy=busy, own=own, threads=threads)
 
 
 @pytest.mark.parametrize(
@@ -24,14 +22,16 @@ def last(busy: float | None, own: float = 1.0, queue: float = 0.0) -> Reading:
         (last(5_010.0, own=11.0), 1.0),
         # One processor of two is busy with something else: three threads want two.
         (last(5_010.0), 2 / 3),
-        # The mean of the last minute counts our own run that has just ended, and says nothing where half is free.
-        (last(5_010.0, queue=4.0), 2 / 3),
-        # Nothing is free: as many threads as were waiting.
-        (last(5_020.0, queue=4.0), 2 / 6),
-        (last(5_020.0, own=11.0, queue=4.0), 2 / 5),
-        (last(5_020.0, queue=0.5), 2 / 4),
+        # Half is free: nobody waits, whatever runs at this instant.
+        (last(5_010.0, threads=5), 2 / 3),
+        # Nothing is free: as many threads as wait at both readings, without this one.
+        (last(5_020.0, threads=5), 2 / 6),
+        (last(5_020.0, own=11.0, threads=4), 2 / 5),
+        (last(5_020.0, threads=1), 2 / 4),
+        # Many for a moment, of the first reading alone: our own training has just ended.
+        (last(5_020.0, own=21.0, threads=1), 1.0),
         (last(None), 1.0),
-        (Reading(at=100.0, busy=5_020.0, own=1.0, queue=9.0), 1.0),
+        (Reading(at=100.0, busy=5_020.0, own=1.0, threads=9), 1.0),
     ],
 )
 def test_the_scheduler_shares_out_evenly_among_all_threads(reading: Reading, share: float) -> None:
@@ -43,9 +43,8 @@ def test_a_machine_with_more_processors_than_the_job_may_use_has_room_for_others
 
 
 def test_nothing_is_said_of_a_load_that_is_not_in_the_way() -> None:
-    answer = a_throughput(100.0, Basis.MODELLED)
-    assert (Load(free_share=0.96).text, under_load(answer, Load(free_share=0.96))) == ("", answer)
-    assert "leave 40% of its processors" in under_load(answer, Load(free_share=0.4)).note
+    assert Load(free_share=0.96).text == ""
+    assert Load(free_share=0.46).text == "slower while other programs run (now: 46% free)"
 
 
 def test_this_system_is_read() -> None:

@@ -136,7 +136,7 @@ def test_a_measurement_beside_other_programs_is_of_a_machine_at_rest_and_wide(tm
     found = quote(tmp_path, a_row(images_per_second=26.1, others=0.8)).throughput
     assert found is not None
     assert found.images_per_second == pytest.approx(130.5)
-    assert (found.low, found.basis) == (26.1, Basis.MEASURED)
+    assert (found.low, found.basis) == (26.1, Basis.SCALED)
     assert found.high > 134
     assert "while other programs had 80% of the processors" in found.note
 
@@ -153,15 +153,33 @@ def test_a_measurement_beside_other_programs_does_not_replace_a_better_one(
     assert found.evidence == ("run rested of 2026-11-21",)
 
 
-def test_what_others_have_today_is_taken_from_a_measurement_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("now", [1.0, 0.5, 0.03])
+@pytest.mark.parametrize(("others", "basis"), [(0.0, Basis.MEASURED), (0.3, Basis.MEASURED), (0.5, Basis.SCALED)])
+def test_what_was_measured_under_load_is_corrected_once_whatever_runs_now(
+    tmp_path: Path, now: float, others: float, basis: Basis
+) -> None:
+    """200 images/s at rest, of which a run had what others left."""
     settings = Settings(home=tmp_path)
-    add_row(settings.measurements, a_row(images_per_second=100.0, others=0.5))
-    busy = Processor(ZEN4, Load(free_share=0.5))
+    add_row(settings.measurements, a_row(images_per_second=200.0 * (1 - others), others=others))
     says: Any = Says(a_throughput(1.0))
-    found = quote_this_machine(a_job(), MACHINE, settings, says, DeviceTable(DEVICES.values()), busy).throughput
-    assert found is not None
-    assert found.images_per_second == pytest.approx(100.0)
-    assert "leave 50% of its processors" in found.note
+    busy = Processor(ZEN4, Load(free_share=now))
+    found = quote_this_machine(a_job(), MACHINE, settings, says, DeviceTable(DEVICES.values()), busy)
+    assert found.throughput is not None
+    assert found.throughput.images_per_second == pytest.approx(200.0)
+    assert found.throughput.basis is basis
+    assert found.load == ("" if now == 1 else f"slower while other programs run (now: {now:.0%} free)")
+    assert found.time == quote(tmp_path, cpuinfo=ZEN4).time, "the row is of the machine at rest"
+
+
+def test_nothing_is_called_measured_that_is_known_within_more_than_a_half(tmp_path: Path) -> None:
+    rows = [
+        a_row(images_per_second=rate, others=others) for rate in (30.0, 300.0, 1_200.0) for others in (0.0, 0.2, 0.97)
+    ]
+    for number in range(1, len(rows) + 1):
+        found = quote(tmp_path / str(number), *rows[:number]).throughput
+        assert found is not None
+        width = max(found.high / found.images_per_second, found.images_per_second / found.low)
+        assert (found.basis is Basis.MEASURED) == (width <= 1.5)
 
 
 def test_another_shape_is_scaled_by_what_was_measured_at_rest(tmp_path: Path) -> None:
@@ -257,15 +275,14 @@ def test_a_processor_nobody_measured_is_as_wide_as_the_errors_of_others(tmp_path
     assert "as wide as the errors of 3 others" in found.note
 
 
-def test_other_programs_slow_a_job_down_that_was_never_run_here(tmp_path: Path) -> None:
-    """Half is left: the middle and the low end halve, and the machine at rest stays within the interval."""
+def test_the_row_of_a_job_that_was_never_run_here_is_of_the_machine_at_rest(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path)
     says: Any = Says(a_throughput(100.0, Basis.MODELLED))
     processor = Processor(ZEN4, Load(free_share=0.5))
     found = quote_this_machine(a_job(), MACHINE, settings, says, DeviceTable(DEVICES.values()), processor)
     assert found.throughput is not None
-    assert (found.throughput.low, found.throughput.images_per_second, found.throughput.high) == (25.0, 50.0, 200.0)
-    assert found.load == "other programs are running, which leave 50% of its processors to this job"
+    assert (found.throughput.low, found.throughput.images_per_second, found.throughput.high) == (50.0, 100.0, 200.0)
+    assert found.load == "slower while other programs run (now: 50% free)"
 
 
 def test_a_calibration_scales_what_the_model_says_until_an_own_run_does(tmp_path: Path) -> None:
@@ -285,24 +302,6 @@ def test_a_calibration_scales_what_the_model_says_until_an_own_run_does(tmp_path
     own = quote(tmp_path, row).throughput
     assert own is not None
     assert own.images_per_second == 70.0
-
-
-def test_right_after_a_calibration_the_load_is_the_one_that_it_met(tmp_path: Path) -> None:
-    job = a_job()
-    settings = Settings(home=tmp_path)
-    kept = Calibration(
-        processor=processor_key(cores_of(ZEN4), MACHINE), images_per_second=50.0, others=1.0,
-        framework="tensorflow 2.21.0", measured_at=NOON, job=trained_job(job),
-    )  # fmt: skip
-    add_row(settings.calibrations, kept)
-    says: Any = Says(a_throughput(100.0, Basis.MODELLED))
-    rates = []
-    for minutes in (1, 3):
-        processor = Processor(ZEN4, Load(free_share=0.9), NOON + timedelta(minutes=minutes))
-        found = quote_this_machine(job, MACHINE, settings, says, DeviceTable(DEVICES.values()), processor)
-        assert found.throughput is not None
-        rates.append(found.throughput.images_per_second)
-    assert rates == [50.0, 90.0]
 
 
 def test_a_gpu_does_not_hang_on_the_processor(tmp_path: Path) -> None:

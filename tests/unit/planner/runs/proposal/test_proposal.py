@@ -232,6 +232,15 @@ def test_a_budget_ends_it_when_it_is_spent_at_the_highest_price() -> None:
     assert first.startswith(f"ends by {at(900)}, or when $2 are spent at the highest price that may come; ")
 
 
+def test_what_other_programs_leave_counts_for_when_a_run_here_would_end() -> None:
+    quiet, busy = (a_machine_estimate(time=a_run_time(600), free_share=share) for share in (1.0, 0.25))
+    ends = [here(one, an_offer(), "this machine").slow_end for one in (quiet, busy)]
+    assert None not in ends
+    assert ends[1] == 4 * ends[0]  # type: ignore[operator]
+    assert here(quiet, an_offer(), "this machine", timedelta(minutes=30)).late == ""
+    assert "it is estimated to take 4" in here(busy, an_offer(), "this machine", timedelta(minutes=30)).late
+
+
 @pytest.mark.parametrize(
     ("deadline", "late"),
     [
