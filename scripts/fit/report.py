@@ -36,11 +36,13 @@ from scripts.fit.report_text import (
     SHORTFALLS,
     WHOLE_RUN_PARTS,
     WHOLE_RUNS,
+    WHOLE_RUNS_ASKED,
     WHY,
 )
 from scripts.fit.scaling import read_scaling, scaling_lines
 from scripts.fit.sharing import sharing_lines
 from scripts.fit.totals import total_lines
+from scripts.fit.whole_runs import whole_run_lines
 from scripts.fit.widths import crossed_half_widths, half_widths
 
 if TYPE_CHECKING:
@@ -130,6 +132,7 @@ def write_report(rows: Sequence[Row], tested: Sequence[Tested], totals: Sequence
     lines += ["## Fold by fold", "", BY_FOLD, *(_by_fold(tested, *test) for test in _LEFT_OUT), ""]
     lines += ["## The worst rows, and why", "", *_worst(rows, tested), "", PUBLISHED]
     lines += ["## Whole runs", "", WHOLE_RUNS, *total_lines(totals), "", WHOLE_RUN_PARTS]
+    lines += [WHOLE_RUNS_ASKED, *whole_run_lines(), ""]
     lines += ["## Several machines", "", SEVERAL_MACHINES, *scaling_lines(read_scaling()), ""]
     lines += ["## Memory", "", MEMORY, *memory_lines(), "", PEAKS, *peak_lines(), ""]
     lines += ["## Hosts without accelerator", "", HOSTS, *host_lines(), "", *processor_lines(), ""]

@@ -131,6 +131,14 @@ sources. Runs of quality C have no part in it. "Beside its steps" is what a run 
 that its source states for its steps.
 """
 
+WHOLE_RUNS_ASKED = """### Whole runs of other networks
+
+Published hours of training on ImageNet (`tests/data/whole_runs.csv` has address, section and date), asked as a person
+asks: the shipped model, no source, the estimate's own start, validations, checkpoints and interval. `ffcv` is a loader
+and a training loop that were tuned together; an estimate is of the trainer here. `python -m scripts.fit.whole_runs`
+prints this table.
+"""
+
 WHOLE_RUN_PARTS = """What a run takes beside its steps is small where its source tells both: at most 1 %, with a validation of 50,000 images
 after each epoch, and a first epoch of 5 to 13 s more than the others. The errors above are errors of the step of several
 devices under another source's program, and not time that is lost between steps; no high / low can be below that of such

@@ -203,12 +203,12 @@ def _predicted(cells: Cells, rows: Sequence[Row], model_without: Callable[[str],
     )
     return Total(
         cells=cells,
-        predicted_hours=_hours(job, cells, rate),
+        predicted_hours=estimated_hours(job, cells, rate),
         step=nearness.half_width(shipped.half_widths, shipped.sharing_scales),
     )
 
 
-def _hours(job: TrainingJob, cells: Cells, rate: float) -> float:
+def estimated_hours(job: TrainingJob, cells: Cells, rate: float) -> float:
     """As an estimate counts it: start, fed steps, validations, checkpoints, one evaluation."""
     work = Workload(job)
     vcpus = float(cells["vcpus"]) if cells["vcpus"] else None
