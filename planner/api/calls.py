@@ -15,12 +15,16 @@ if TYPE_CHECKING:
 
 _OF_AN_ESTIMATE = "budget_usd"
 _SEARCHED = r"\b(providers|objective|deadline)=('[^']*'|\[[^]]*\])"
-_IN_PYTHON = (
-    (r"--yes\b", "yes=True"),
-    (r"--(fresh|another)\b", r"\1=True"),
+_CALLS = (
     (r"plan estimate JOB\.yaml --run-file\b", "Job.read(path, run_file=True)"),
     (r"(?<!command )plan stop (\d{6}-\w+)\b(?! --)", r"Run('\1').stop()"),
     (r"plan attach (\d{6}-\w+)\b(?! --)", r"Run('\1').wait()"),
+    (r"plan history lists\b", "runs() lists"),
+)
+"""Commands that have a counterpart in Python."""
+_IN_PYTHON = (
+    (r"--yes\b", "yes=True"),
+    (r"--(fresh|another)\b", r"\1=True"),
     (r"--run-file\b", "run_file=True"),
     (r"--max-cost\b", "max_cost_usd"),
     (r"--pilot\b", "pilots_usd"),
@@ -31,12 +35,16 @@ _IN_PYTHON = (
     (r"--objective (cost|time|balanced)\b", r"objective='\1'"),
     (r"--output\b", "model_folder"),
     (r"--deadline (\d\w*)", r"deadline='\1'"),
-    (r"plan history lists\b", "runs() lists"),
     (r"--free\b", "providers=['colab', 'kaggle']"),
     (r"--(deadline|objective|batch|assume-available|include-retired)\b", lambda found: found[1].replace("-", "_")),
 )
-"""What messages call commands and their options, and what Python calls these functions and arguments. A command that
-has no counterpart stays as it is."""
+"""What messages call commands and their options, and what Python calls these functions and arguments."""
+_COMMAND = re.compile(
+    r"\b(?:plan [a-z]+(?: (?:[A-Z]|\d|[\w/-]+\.)[\w./-]*)*|(?:aws|az|gcloud|kubectl)(?: [a-z][\w./-]*){2,6})"
+    r"(?: --?[a-z][\w-]*(?:[ =][^\s;,()]+)?)+"
+)
+"""A command with options, of a vendor's tool or of `plan` itself, that has no counterpart in Python: it is to be typed
+as it stands, so that none of its options may change."""
 
 
 @contextmanager
@@ -71,7 +79,16 @@ def _providers(names: str) -> str:
 def in_python(text: str, budget: str = _OF_AN_ESTIMATE) -> str:
     """A message of the command with its options as the arguments that they are in Python. `budget` as above: what
     narrows a search is an argument of `estimate`, also where `launch` says it."""
+    for command, call in _CALLS:
+        text = re.sub(command, call, text)
+    kept = [found[0] for found in _COMMAND.finditer(text)]
+    words = [_arguments(part, budget) for part in _COMMAND.split(text)]
+    text = "".join(part for pair in zip(words, [*kept, ""], strict=True) for part in pair)
+    return text if budget == _OF_AN_ESTIMATE else re.sub(_SEARCHED, r"estimate(job, \g<0>)", text)
+
+
+def _arguments(text: str, budget: str) -> str:
     text = re.sub(r"--budget\b", budget, text)
     for option, argument in _IN_PYTHON:
         text = re.sub(option, argument, text)
-    return text if budget == _OF_AN_ESTIMATE else re.sub(_SEARCHED, r"estimate(job, \g<0>)", text)
+    return text

@@ -159,6 +159,23 @@ def test_options_are_called_what_they_are_in_python(of_the_command: str, of_pyth
     assert in_python(of_the_command) == of_python
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "aws ec2 create-default-vpc --region eu-west-1 makes it",
+        "aws freetier upgrade-account-plan --account-plan-type PAID --region us-east-1 ends the free plan",
+        "gcloud compute networks subnets create it --network n --region europe-west4 --range 10.0.0.0/20",
+        "plan estimate --include-retired shows what is retired, plan launch --allow-retired takes it",
+        "plan estimate JOB.yaml --all --provider aws shows each",
+        "plan stop 261121-0badcafe --client any --yes ends it",
+    ],
+)
+def test_a_command_that_is_to_be_typed_keeps_its_options(command: str) -> None:
+    """Half of a command in words of Python is neither."""
+    assert in_python(command) == command
+    assert in_python(f"--device T4, or {command}") == f"devices T4, or {command}"
+
+
 def test_what_narrows_a_search_is_an_argument_of_estimate_where_a_launch_says_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
