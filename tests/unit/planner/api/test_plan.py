@@ -106,7 +106,7 @@ def test_levers_ask_for_no_machine_more_than_a_session_has(objective: str) -> No
 
 
 def test_what_the_mark_behind_a_cost_means_stands_below_the_table(plan: Plan) -> None:
-    table, *below = repr(plan).split("* ranked at")
+    table, *below = repr(plan).split("* ranked as")
     assert ("*" in table) == bool(below)
     assert below, "no offer of this plan is ranked at more than its cost"
 
