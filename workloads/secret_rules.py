@@ -42,6 +42,8 @@ _ASSIGNED = re.compile(
     r"\b([A-Za-z_][\w-]{0,60})[\"'\])]{0,3}\s{0,3}[=:]\s{0,3}[\"'](?=[^\"'\s]*\d)([\w+/=.~-]{20,200})[\"']"
 )
 """A name and what a program gives it: `environ["API_KEY"] = "…"`, `login(key="…")`. Without a digit it is a text."""
+_KEY_BEGINS, _KEY_ENDS = (re.compile(rf"-----{word}[ A-Z0-9_-]*PRIVATE KEY") for word in ("BEGIN", "END"))
+_MOST_KEY_LINES = 200
 _PIECE, _MOST_LOOKED_AT = 16 * 1024, 256 * 1024
 _LEAST_CHARACTERS, _LEAST_BITS = 16, 2.5
 """Of a value whose name alone is no proof: --key image is none."""
@@ -75,6 +77,23 @@ def without_secrets(text: str) -> str:
     for _, start, end in sorted(_found(text), key=lambda one: -one[1]):
         text = f"{text[:start]}…{text[end:]}"
     return text
+
+
+class LineCover:
+    """Covers secrets line by line, a private key of several lines too: `cover(line)` is the line to show."""
+
+    def __init__(self) -> None:
+        self._in_key = 0
+
+    def __call__(self, line: str) -> str:
+        """The line without secrets, given those before it."""
+        if _KEY_BEGINS.search(line) and not _KEY_ENDS.search(line):
+            self._in_key = _MOST_KEY_LINES
+            return "…"
+        if self._in_key:
+            self._in_key = 0 if _KEY_ENDS.search(line) else self._in_key - 1
+            return "…"
+        return without_secrets(line)
 
 
 def secret_lines(source: str) -> Iterator[tuple[int, str]]:

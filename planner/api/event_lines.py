@@ -13,7 +13,7 @@ from trainplan.planner.runs.run import Phase
 from trainplan.pricing.money import format_usd, format_usd_per_hour
 from trainplan.providers.registry import is_simulated
 from trainplan.workloads.durations import format_duration
-from trainplan.workloads.secret_rules import without_secrets
+from trainplan.workloads.secret_rules import LineCover
 from trainplan.workloads.terminal_text import visible
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ class EventLines:
         self._last_line: datetime | None = None
         self._has_trained = False
         self._why = ""
+        self._cover = LineCover()
 
     def text(self, event: Event) -> str:
         """The event in a line; "" where nothing is to be told."""
@@ -62,7 +63,7 @@ class EventLines:
                 return "" if is_told else event.text
             case Printed():
                 self._why = event.lines[-1].removeprefix("error: ")  # how a trainer ends that has failed
-                return "\n".join(map(without_secrets, event.lines))
+                return "\n".join(map(self._cover, event.lines))
             case TrainerStarted():
                 self._has_trained = True
                 return started_line(event)

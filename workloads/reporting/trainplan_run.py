@@ -15,6 +15,7 @@ It writes the run-directory protocol, version 1 (docs/container.md). Runs on Pyt
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import hashlib
 import json
@@ -194,10 +195,14 @@ class _Run:
 
     def listen(self) -> None:
         """Let SIGTERM ask for the end, whoever else has taken it meanwhile."""
-        if self.folder is not None:
-            self._listens = True
-            with contextlib.suppress(ValueError):  # in another thread than the first
-                signal.signal(signal.SIGTERM, self._ask)
+        if self.folder is None:
+            return
+        if not self._listens:
+            # Python ends without its handlers: a script that is done would be killed while it frees its memory.
+            atexit.register(signal.signal, signal.SIGTERM, signal.SIG_IGN)
+        self._listens = True
+        with contextlib.suppress(ValueError):  # in another thread than the first
+            signal.signal(signal.SIGTERM, self._ask)
 
     def _ask(self, *_: Any) -> None:
         self.is_asked = True

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from trainplan.workloads.secret_rules import secret_kinds, without_secrets
 from trainplan.workloads.sweep import FIGURE_NAME
 from trainplan.workloads.trainer.devices import cpu_name
 
@@ -87,7 +88,7 @@ class Reports:
         if not self.dropped:
             return []
         more = ", …" if len(self.dropped) > 3 else ""
-        names = ", ".join(repr(name[:40]) for name in sorted(self.dropped)[:3])
+        names = ", ".join(repr(without_secrets(name)[:40]) for name in sorted(self.dropped)[:3])
         return [
             f"figures that are not kept: {names}{more}; the first {_MOST_NAMES} are, by names of letters, digits, "
             "_ . / - and blanks within"
@@ -166,13 +167,18 @@ class Reports:
     def _add_figures(self, line: dict[str, Any]) -> None:
         self.names |= {name for name in line if name not in _NO_FIGURES and len(self.names) < _MOST_NAMES}
         for name, value in line.items():
-            is_one = name in self.figures or (len(self.figures) < _MOST_NAMES and _FIGURE_NAME.fullmatch(name))
+            is_one = name in self.figures or (len(self.figures) < _MOST_NAMES and is_figure_name(name))
             if is_one and name not in _NO_FIGURES and (number := _number(value)) is not None:
                 self.figures[name] = number
             elif name not in _NO_FIGURES and len(self.dropped) < _MOST_NAMES and _number(value) is not None:
                 self.dropped.add(name)
         if self._figure in line:
             self.told_figure, self.value = True, _number(line[self._figure])
+
+
+def is_figure_name(name: str) -> bool:
+    """Whether a figure of this name is kept: it has plain letters, and looks like no secret."""
+    return _FIGURE_NAME.fullmatch(name) is not None and not any(secret_kinds(name))
 
 
 def _is_step(value: object) -> TypeGuard[int]:

@@ -18,7 +18,7 @@ from trainplan.planner.runs.journal.journal import Journal
 from trainplan.planner.runs.run import Phase, Run
 from trainplan.planner.settings import Settings
 from trainplan.providers.errors import InstanceNotFoundError
-from trainplan.workloads.secret_rules import without_secrets
+from trainplan.workloads.secret_rules import LineCover
 
 FOLLOW_SECONDS = 0.5
 
@@ -37,8 +37,9 @@ def command(
     with build.journal(settings) as journal:
         run = journal.run(name)
         lines = _progress(run, settings, journal, follow) if as_json else _output(run, settings, journal, follow)
+        cover = LineCover()
         for line in lines:
-            sys.stdout.write(without_secrets(line.rstrip("\n")) + "\n")
+            sys.stdout.write(cover(line.rstrip("\n")) + "\n")
             sys.stdout.flush()
             if has_failed(sys.stdout):  # nobody reads on, however long the run goes on
                 return

@@ -29,6 +29,7 @@ from trainplan.providers.agent.schema import STATUS_BYTES, instant, status_recor
 from trainplan.providers.agent.signatures import OUTPUT_MANIFEST as MANIFEST
 from trainplan.providers.base import EndKind, Instance, InstanceState, OwnedResource, Provider, RunStore
 from trainplan.providers.errors import ProviderError
+from trainplan.workloads.secret_rules import without_secrets
 from trainplan.workloads.trainer.steady import HALF_WIDTH, LEAST_WINDOWS, MOST_SECONDS, WINDOW_SECONDS, half_width
 
 if TYPE_CHECKING:
@@ -161,7 +162,7 @@ class Watcher:
             case "try":
                 self._listen(Message(f"try {line['number']}: {try_text(line)}"))
             case "warning":
-                self._listen(Message(line["message"]))
+                self._listen(Message(without_secrets(str(line["message"]))))
             case _:
                 pass
 

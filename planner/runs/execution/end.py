@@ -38,7 +38,7 @@ from trainplan.providers.agent.schema import MOST_TEXT
 from trainplan.providers.base import EndKind, Instance, InstanceState, Provider
 from trainplan.providers.errors import BadRequestError, InstanceNotFoundError, ProviderError
 from trainplan.providers.stores.files import KeptHere
-from trainplan.workloads.secret_rules import without_secrets
+from trainplan.workloads.secret_rules import LineCover, without_secrets
 
 if TYPE_CHECKING:
     from trainplan.planner.runs.execution.recorder import Recorder
@@ -279,7 +279,8 @@ class Finisher:
         try:
             # A training may print millions of lines; the last ones say why it ended.
             lines = deque(provider.logs(attempt.ref), maxlen=KEPT_LINES)
-            text = "".join(f"{without_secrets(line.rstrip())}\n" for line in lines)
+            cover = LineCover()
+            text = "".join(f"{cover(line.rstrip())}\n" for line in lines)
             provider.store(run.run_id).put(f"attempts/{attempt.number}/log/output.log", text.encode())
         except ProviderError:
             return  # already gone, or it never said anything: ending it must not wait for that

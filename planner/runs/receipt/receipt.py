@@ -24,6 +24,7 @@ from trainplan.pricing.money import Usd
 from trainplan.providers.registry import is_simulated
 from trainplan.workloads.accuracy_gap import accuracy_notes
 from trainplan.workloads.job import job_from_json
+from trainplan.workloads.secret_rules import secret_kinds
 from trainplan.workloads.sweep import FIGURE_NAME
 
 if TYPE_CHECKING:
@@ -300,6 +301,7 @@ def _reported(end: dict[str, Any]) -> dict[str, float]:
     """The figures of a script by its names, in the line of its end."""
     found = ((_OF_A_SCRIPT.fullmatch(name), value) for name, value in end.items())
     figures = {match[1]: float(value) for match, value in found if match is not None and _is_number(value)}
+    figures = {name: value for name, value in figures.items() if not any(secret_kinds(name))}
     return dict([*figures.items()][:_MOST_REPORTED])
 
 

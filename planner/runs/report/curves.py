@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from trainplan.workloads.secret_rules import without_secrets
+
 if TYPE_CHECKING:
     from trainplan.planner.runs.directory.progress import Line
 
@@ -66,7 +68,7 @@ class Curves:
                     point = {name: line.get(name) for name in OF_AN_EPOCH}
                     self._epochs[line["epoch"]] = {"attempt": attempt, "at": line.get("time"), **point}
             case "warning" if len(self.warnings) < _MOST_WARNINGS:
-                self.warnings.append(str(line["message"]))
+                self.warnings.append(without_secrets(str(line["message"])))
             case _:
                 pass
 

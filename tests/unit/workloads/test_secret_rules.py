@@ -12,7 +12,7 @@ import pytest
 
 from trainplan.workloads.job_mistakes import JobFileError
 from trainplan.workloads.script_file import read_script_file
-from trainplan.workloads.secret_rules import names_a_secret, secret_kinds, secret_lines, without_secrets
+from trainplan.workloads.secret_rules import LineCover, names_a_secret, secret_kinds, secret_lines, without_secrets
 
 DRAW = random.Random(20261128)
 UPPER, LOWER, DIGITS = string.ascii_uppercase, string.ascii_lowercase, string.digits
@@ -194,3 +194,18 @@ def test_a_line_of_megabytes_is_whole_and_covered_where_it_is_read() -> None:
     shown = without_secrets(f"{'a ' * 50_000}{secret} {'b ' * 1_000_000}")
     assert secret not in shown
     assert len(shown) == 2_100_000 + 2
+
+
+@pytest.mark.parametrize("text", SECRETS.values(), ids=SECRETS)
+def test_a_secret_is_covered_line_by_line_as_a_program_prints_it(text: str) -> None:
+    cover = LineCover()
+    shown = [cover(line) for line in ["first", *f"config {text}".splitlines(), "last"]]
+    assert (shown[0], shown[-1]) == ("first", "last")
+    assert not list(secret_kinds("\n".join(shown)))
+    assert all("…" in line for line in shown[1:-1])
+
+
+def test_what_no_end_follows_is_not_covered_for_ever() -> None:
+    cover = LineCover()
+    lines = ["-----BEGIN RSA PRIVATE " + "KEY-----", *map(str, range(300))]
+    assert [cover(line) for line in lines][-1] == "299"

@@ -350,6 +350,31 @@ def test_more_steps_than_there_are_is_told_and_few_names_are_kept(tmp_path: Path
     assert list(reports.figures) == [f"f{number}" for number in range(20)]
 
 
+def test_a_figure_whose_name_looks_like_a_secret_is_not_kept_nor_shown(tmp_path: Path) -> None:
+    path = tmp_path / "progress.jsonl"
+    name = "hf" + "_" + "abcdefghijklmnopqrstuvwxyzabcdefgh"
+    path.write_text(json.dumps({"event": "step", "step": 2, name: 1.0, "loss": 2.0}) + "\n")
+    reports = Reports(path)
+    reports.read(1.0)
+    assert reports.figures == {"loss": 2.0}
+    assert "figures that are not kept: '…'" in reports.remarks()[0]
+
+
+def test_a_script_that_is_done_is_not_ended_while_python_ends(tmp_path: Path) -> None:
+    source = (
+        "import os, signal, sys, trainplan_run\n"
+        "class Late:\n"
+        "    def __del__(self, kill=os.kill, number=os.getpid(), term=signal.SIGTERM): kill(number, term)\n"
+        "sys.late = Late()\n"
+        "trainplan_run.report(1, 4, 1)\n"
+        "trainplan_run.should_stop()\n"
+        "open('model.txt', 'w').write('m')\n"
+    )
+    done = run(tmp_path / "run", source)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "run" / "output" / "model.txt").exists()
+
+
 def test_the_step_of_a_checkpoint_is_a_step_that_is_done(tmp_path: Path) -> None:
     path = tmp_path / "progress.jsonl"
     path.write_text('{"event": "step", "step": 50}\n{"event": "checkpoint", "step": 84, "seconds": 0.1}\n')
