@@ -98,6 +98,7 @@ def read_script_file(path: Path, folder: Path | None = None) -> ScriptFile:
     requires = metadata.get("requires-python", "")
     if not isinstance(requires, str) or not _REQUIRES_PYTHON.fullmatch(requires) or len(requires) > 100:
         raise JobFileError(f"{path}: requires-python has to be versions of Python", 'for example ">=3.11"')
+    _refuse_notebook_lines(tree, path)
     top = path.absolute().parent if folder is None else folder
     at = PurePosixPath(path.absolute().relative_to(top.absolute()).as_posix())
     texts_there = _with_neighbours(at, source, tree, top)
@@ -118,6 +119,22 @@ def read_script_file(path: Path, folder: Path | None = None) -> ScriptFile:
         imports=tuple(sorted(packages_of(imports) - _own_modules(texts_there, at.parent))),
         requires_python=requires.strip(),
     )
+
+
+def _refuse_notebook_lines(tree: ast.Module, path: Path) -> None:
+    """Raises JobFileError for what nbconvert makes of lines of % and ! in a notebook: no script has get_ipython."""
+    lines = [
+        node.lineno
+        for node in tree.body
+        if isinstance(node, ast.Expr) and ast.unparse(node).startswith("get_ipython().")
+    ]
+    if lines and not any(one.module.partition(".")[0] == "IPython" for one in imports_of(tree)):
+        numbers = ", ".join(map(str, lines[:5])) + (", …" if len(lines) > 5 else "")
+        raise JobFileError(
+            f"{path}, line{'s' if len(lines) > 1 else ''} {numbers}: get_ipython() is there in a notebook alone, and "
+            "ends a script",
+            "take out what were lines of % and ! in the notebook; packages that they installed belong under requirements",
+        )
 
 
 def _travelling(

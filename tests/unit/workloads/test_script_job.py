@@ -115,6 +115,7 @@ def test_work_that_was_measured_is_no_part_of_it(tmp_path: Path) -> None:
         ("script: job.yaml\n", "", "is no Python file"),
         ("script: train.py\n", "def (:\n", "line 1: not valid Python"),
         ("script: train.py\n", BLOCK + "\n" + BLOCK, "2 blocks of metadata"),
+        ("script: train.py\n", "x = 1\nget_ipython().system('pip install a')\n", "line 2: get_ipython() is there in a"),
         ("script: train.py\n", "# /// script\n# dependencies = 3\n# ///\n", "list of texts"),
         ("script: train.py\n", "# /// script\n# = 3\n# ///\n", "not valid TOML"),
         ("script: train.py\n", '# /// script\n# [tool.trainplan]\n# script = "x.py"\n# ///\n', "names a script"),
