@@ -18,7 +18,7 @@ from trainplan.planner.forecast.estimate import Workload, apply_feed, device_kin
 from trainplan.planner.forecast.plan import Candidate, Estimate, Group, MemoryNeed, RankedOffer, Reason
 from trainplan.planner.forecast.side_costs import SideCosts
 from trainplan.planner.forecast.spot import SpotRate, spot_rate, spot_time, with_checkpoints
-from trainplan.planner.throughput.machines import UNKNOWN_NETWORK, Network, on_machines
+from trainplan.planner.throughput.machines import Network, on_machines, stated_network, unknown_network
 from trainplan.planner.throughput.values import Basis, Throughput
 from trainplan.pricing.devices import CPU_DEVICE, cores_of, machines_text
 from trainplan.pricing.networks import network_of
@@ -115,10 +115,10 @@ def network_of_rental(rental: Rental) -> Network:
     """The network of a machine: as its vendor states it, else assumed."""
     stated = network_of(rental.provider, rental.instance_type, rental.family)
     if stated is None:
-        return UNKNOWN_NETWORK
+        return unknown_network(rental.device_count)
     note = f"; {stated.note}" if stated.note else ""
     ground = f"network of {stated.gbit_per_second:g} Gbit/s (stated, {stated.as_of}: pricing/data/networks.csv{note})"
-    return Network.stated(stated.gbit_per_second, ground)
+    return stated_network(stated.gbit_per_second, ground)
 
 
 def _at_placement(candidate: Candidate, machines: int, query: GroupQuery) -> Estimate | LeftOut:

@@ -27,9 +27,9 @@ class ScalingConstants:
     """The fitted constants of sharing a step among machines.
 
     `network_share` is the share of the stated network bandwidth that a sum of gradients reaches,
-    `most_bytes_per_second` the most that TCP carried whatever the bandwidth, `overlap` the share of one machine's step
-    during which gradients travel for nothing, `jitter` the share of the step that each doubling of the machines adds
-    (the slowest is waited for), `half_width` that of the 80 % interval in logarithms.
+    `most_bytes_per_second` the most that TCP carried over one adapter of up to 100 Gbit/s, `overlap` the share of one
+    machine's step during which gradients travel for nothing, `jitter` the share of the step that each doubling of the
+    machines adds (the slowest is waited for), `half_width` that of the 80 % interval in logarithms.
     """
 
     network_share: float
@@ -48,14 +48,25 @@ class Network:
     high: float
     ground: str
 
-    @classmethod
-    def stated(cls, gbit_per_second: float, ground: str) -> Network:
-        """A network whose bandwidth a source states."""
-        return cls(gbit_per_second=gbit_per_second, low=gbit_per_second, high=gbit_per_second, ground=ground)
+
+ADAPTER_GBIT_PER_SECOND = 100
+"""Networks of more are of several adapters: EC2's p4d has 4 of 100 Gbit/s, its p5 32, Google's A3 up to 8 of 400."""
 
 
-UNKNOWN_NETWORK = Network(gbit_per_second=10, low=2.5, high=40, ground="network unknown: 10 Gbit/s assumed (2.5 to 40)")
-"""Assumed, no source: most machines with one accelerator have 2.5 to 40 Gbit/s in the table of networks."""
+def unknown_network(devices: int) -> Network:
+    """Of a machine of which no vendor states it. Assumed, no source: most machines of the table of networks have 2.5 to
+    40 Gbit/s for each accelerator, and 100 where there are many."""
+    low, middle, high = (min(ADAPTER_GBIT_PER_SECOND, each * max(1, devices)) for each in (2.5, 10, 40))
+    ground = f"network unknown: {middle:g} Gbit/s assumed ({low:g} to {high:g})"
+    return Network(gbit_per_second=middle, low=low, high=high, ground=ground)
+
+
+def stated_network(gbit_per_second: float, ground: str) -> Network:
+    """As a vendor states it. The low end of several adapters is one of them: all are used only where the library that
+    sums the gradients finds its plug-in for them."""
+    low = min(gbit_per_second, ADAPTER_GBIT_PER_SECOND)
+    ends = f"; low end: one adapter of {low:g} Gbit/s" if low < gbit_per_second else ""
+    return Network(gbit_per_second=gbit_per_second, low=low, high=gbit_per_second, ground=ground + ends)
 
 
 @cache
@@ -70,7 +81,8 @@ def exchange_seconds(
 ) -> float:
     """The seconds of one all-reduce over a ring of machines, whatever hides it."""
     stated = gbit_per_second * _BYTES_PER_GBIT * constants.network_share
-    return 2 * (machines - 1) / machines * gradient_bytes / min(stated, constants.most_bytes_per_second)
+    adapters = max(1.0, gbit_per_second / ADAPTER_GBIT_PER_SECOND)
+    return 2 * (machines - 1) / machines * gradient_bytes / min(stated, adapters * constants.most_bytes_per_second)
 
 
 def step_seconds(
@@ -113,13 +125,17 @@ def on_machines(
         together(alone.images_per_second, network.gbit_per_second, replace(fitted, overlap=0.0)),
     )
     faster = together(alone.high, network.gbit_per_second), together(alone.images_per_second, network.high)
+    each = exchange_seconds(machines, gradient_bytes, network.gbit_per_second, fitted)
+    step = batch_per_machine / alone.images_per_second
+    is_slower = rate < alone.images_per_second
+    slower_text = f"slower than one machine: the gradients travel {each:.2g} s in a step of {step:.2g} s" * is_slower
     return replace(
         alone,
         images_per_second=rate,
         low=rate / math.exp(_joined(rate, slower, fitted.half_width)),
         high=rate * math.exp(_joined(rate, faster, fitted.half_width)),
         basis=Basis.SCALED if alone.basis is Basis.MEASURED else alone.basis,
-        note="; ".join(filter(None, (alone.note, f"{_NOTE}; {network.ground}"))),
+        note="; ".join(filter(None, (alone.note, _NOTE, network.ground, slower_text))),
     )
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import re
 import sys
+from functools import cache
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
@@ -46,7 +47,7 @@ def planned_steps(table: Path = TABLE) -> list[PlannedStep]:
 
 def _step(row: dict[str, str]) -> PlannedStep:
     batch = int(row["batch"])
-    need = footprint(_graph(row["net"], int(row["image_size"])), batch, row["precision"], row["optimizer"], xla=True)
+    need = footprint(network(row["net"], int(row["image_size"])), batch, row["precision"], row["optimizer"], xla=True)
     parts = sum(int(row[f"{part}_bytes"]) for part in ("argument", "output", "temp"))
     return PlannedStep(
         title=f"{row['net']} {row['image_size']} px, batch {batch}, {row['optimizer']}",
@@ -58,7 +59,9 @@ def _step(row: dict[str, str]) -> PlannedStep:
     )
 
 
-def _graph(net: str, image_size: int) -> Graph:
+@cache
+def network(net: str, image_size: int) -> Graph:
+    """A preset, VGG with batch norm as `vgg16_bn`, for ImageNet."""
     plain = net.removesuffix("_bn")
     model = {"preset": plain, "image_size": image_size, "batch_norm": plain != net}
     job = {"name": "job", "model": model, "data": {"name": "imagenet"}, "epochs": 1, "global_batch_size": 1}
@@ -76,7 +79,7 @@ class Peak(NamedTuple):
 
     def footprint(self) -> Footprint:
         """What an estimate says of it."""
-        return footprint(_graph(self.net, self.image_size), self.batch, self.precision, "sgd")
+        return footprint(network(self.net, self.image_size), self.batch, self.precision, "sgd")
 
 
 def measured_peaks(table: Path = PEAKS) -> list[Peak]:

@@ -23,7 +23,7 @@ def test_every_row_is_of_a_machine_that_is_offered() -> None:
     for row in rows:
         assert (row["provider"], row["machine"]) in names, row
         assert 0.1 <= float(row["gbit_per_second"]) <= 10_000, row
-        assert date.fromisoformat(row["as_of"]) <= date(2026, 11, 23), row
+        assert date.fromisoformat(row["as_of"]) <= date(2026, 11, 28), row
         assert row["source"], row
 
 

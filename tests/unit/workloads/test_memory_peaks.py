@@ -6,14 +6,17 @@ import csv
 import statistics
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from scripts.fit.memory import Peak, peak_ratios
+from scripts.fit.memory import Peak, network, peak_ratios
 from tests.conftest import ROOT
 from trainplan.pricing.compile import TEXT_DIR
 from trainplan.pricing.device_text import read_devices
 from trainplan.workloads.graph import Graph, Kind, Shape
 from trainplan.workloads.graph_builder import GraphBuilder
-from trainplan.workloads.memory import GIB, footprint, is_tight
+from trainplan.workloads.memory import GIB, Footprint, footprint, is_tight
+from trainplan.workloads.terms import Framework
 
 RATIOS = peak_ratios()
 
@@ -93,3 +96,32 @@ def test_what_ran_on_40_gb_fits_and_what_ran_out_does_not() -> None:
     assert not refused
     assert len(missed) <= 0.04 * len(rows), (len(missed), borderline)
     assert len(missed) - borderline <= 0.03 * len(rows), (len(missed), borderline)
+
+
+@given(
+    preset=st.sampled_from(["vgg11", "resnet50", "mobilenet_v2", "efficientnet_b0", "densenet121", "convnext_tiny"]),
+    size=st.sampled_from([64, 96, 160, 224]),
+    batch=st.integers(1, 512),
+    framework=st.sampled_from(list(Framework)),
+    optimizer=st.sampled_from(["sgd", "adam"]),
+)
+@settings(max_examples=60)
+def test_more_work_never_takes_less_memory(
+    preset: str, size: int, batch: int, framework: Framework, optimizer: str
+) -> None:
+    """A wider precision takes no less of the activations; of the weights mixed precision keeps a copy beside."""
+
+    def need(at_size: int, images: int, precision: str) -> Footprint:
+        xla = framework is Framework.JAX
+        graph = network(preset, at_size)
+        return footprint(graph, images, precision, optimizer, framework=framework, xla=xla)
+
+    for precision in ("fp32", "tf32", "amp_fp16", "amp_bf16"):
+        one = need(size, batch, precision)
+        for more in (need(size, batch + 1, precision), need(size + 32, batch, precision)):
+            assert more.least > one.least
+            assert more.allocated >= one.allocated
+        assert one.allocated >= one.least
+    fp32, tf32, half = (need(size, batch, precision) for precision in ("fp32", "tf32", "amp_fp16"))
+    assert fp32.allocated >= tf32.allocated
+    assert tf32.activations >= half.activations

@@ -27,7 +27,7 @@ from trainplan.planner.forecast.machines import (
 from trainplan.planner.forecast.plan import Candidate, Group, Plan, RankedOffer, Reason
 from trainplan.planner.forecast.spot import spot_rate
 from trainplan.planner.report.machines import machines_json, machines_page
-from trainplan.planner.throughput.machines import UNKNOWN_NETWORK, on_machines
+from trainplan.planner.throughput.machines import on_machines, unknown_network
 from trainplan.planner.throughput.values import Throughput
 from trainplan.pricing.catalog import Catalog
 from trainplan.pricing.offers import Market, Rental
@@ -138,7 +138,8 @@ def test_on_spot_the_hazards_of_all_add_up() -> None:
 
 def test_a_network_is_that_of_the_vendor_or_assumed() -> None:
     assert network_of_rental(a_v100(instance_type="p3.16xlarge")).gbit_per_second == 25
-    assert network_of_rental(a_v100(instance_type="none", family="none")) == UNKNOWN_NETWORK
+    nobodys = a_v100(instance_type="none", family="none")
+    assert network_of_rental(nobodys) == unknown_network(nobodys.device_count)
 
 
 @pytest.mark.parametrize(("nodes", "numbers"), [(1, ()), (2, (1, 2)), (6, (1, 2, 4, 6)), (8, (1, 2, 4, 8))])
