@@ -133,7 +133,8 @@ def _refuse_notebook_lines(tree: ast.Module, path: Path) -> None:
         raise JobFileError(
             f"{path}, line{'s' if len(lines) > 1 else ''} {numbers}: get_ipython() is there in a notebook alone, and "
             "ends a script",
-            "take out what were lines of % and ! in the notebook; packages that they installed belong under requirements",
+            "take out what were lines of % and ! in the notebook; packages that they installed belong under "
+            "requirements",
         )
 
 
