@@ -157,6 +157,17 @@ class EndTeller(Protocol):
 
 
 @runtime_checkable
+class DeletionTeller(Protocol):
+    """What some providers can do besides: tell when the deletion of a machine began that `get` has forgotten. It may
+    have been taken away before."""
+
+    def deleted_at(self, ref: InstanceRef) -> datetime | None:
+        """From when on the machine was not charged for, at the latest; None where the record has nothing of it. Raises
+        ProviderError."""
+        ...
+
+
+@runtime_checkable
 class PromptEnder(Protocol):
     """What some providers can do besides: tell how soon a machine that has written its last line is off."""
 

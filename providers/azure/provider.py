@@ -20,7 +20,7 @@ from trainplan.providers.azure.names import ACTIVITY, API, PROVIDER, attempt_of,
 from trainplan.providers.azure.obtainability import PlacementScores
 from trainplan.providers.azure.preflight import checks
 from trainplan.providers.azure.quotas import closed, doubts, shortfalls
-from trainplan.providers.azure.reply import ended_at, instance
+from trainplan.providers.azure.reply import deleted_at, instance
 from trainplan.providers.azure.request import MachineSetup, launch_calls
 from trainplan.providers.azure.resolution import AzureResolution, resolve
 from trainplan.providers.azure.settings import AzureSettings, with_account
@@ -243,8 +243,8 @@ class AzureProvider:
     def get(self, ref: InstanceRef) -> Instance:
         return instance(self.account.get(self._path(ref), "compute", **VIEW), self.now())
 
-    def ended_at(self, ref: InstanceRef) -> datetime | None:
-        """By the activity log (trainplan.providers.abilities.EndTeller)."""
+    def deleted_at(self, ref: InstanceRef) -> datetime | None:
+        """By the activity log (trainplan.providers.abilities.DeletionTeller)."""
         now = self.clock.now() if self.clock else self.now()
         path, begin = self._path(ref), now - ACTIVITY_IS_KEPT
         # Azure takes this form alone (Azure/azure-rest-api-specs, activityLogs_API.json of 2015-04-01).
@@ -252,7 +252,7 @@ class AzureProvider:
             f"eventTimestamp ge '{begin:%Y-%m-%dT%H:%M:%SZ}' and eventTimestamp le '{now:%Y-%m-%dT%H:%M:%SZ}' "
             f"and resourceUri eq '{path}'"
         )
-        return ended_at(self.account.pages(f"{self.account.home}/{ACTIVITY}", "activity", **{"$filter": wanted}))
+        return deleted_at(self.account.pages(f"{self.account.home}/{ACTIVITY}", "activity", **{"$filter": wanted}))
 
     def list_owned(self, run_id: RunId | None = None) -> Sequence[OwnedResource]:
         return listing.list_owned(self.account, run_id)

@@ -52,9 +52,9 @@ _POWER = {
 _ENDS = frozenset({f"{_MACHINE}/delete", f"{_MACHINE}/deallocate/action"})
 
 
-def ended_at(events: Iterable[Mapping[str, Any]]) -> datetime | None:
-    """When a machine stopped being charged for, by what the activity log has of it: the first record of an operation
-    that ended it and succeeded. None where there is none.
+def deleted_at(events: Iterable[Mapping[str, Any]]) -> datetime | None:
+    """When a machine was not charged for any more at the latest, by what the activity log has of it: the first record
+    of an operation that ended it and succeeded. None where there is none.
 
     What is being deallocated is not charged for (https://learn.microsoft.com/azure/virtual-machines/states-billing).
     """

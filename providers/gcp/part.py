@@ -87,6 +87,10 @@ class GcpPart(Protocol):
         ProviderError."""
         ...
 
+    def deleted_at(self, ref: InstanceRef) -> datetime | None:
+        """When the deletion of such a machine began, where its end is not recorded. Raises ProviderError."""
+        ...
+
     def list_owned(self, run_id: RunId | None = None) -> Sequence[OwnedResource]:
         """Every resource with our labels, of one run or of all. Raises ProviderError."""
         ...

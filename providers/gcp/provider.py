@@ -155,6 +155,11 @@ class GcpProvider:
         part = self._of(ref.id)
         return None if part is None else part.ended_at(ref)
 
+    def deleted_at(self, ref: InstanceRef) -> datetime | None:
+        """By the operations on a TPU (trainplan.providers.abilities.DeletionTeller)."""
+        part = self._of(ref.id)
+        return None if part is None else part.deleted_at(ref)
+
     def attached_outlast(self, ref: InstanceRef) -> timedelta | None:
         """Disks are made with `autoDelete`, addresses are ephemeral; data disks of TPUs are deleted by themselves
         (trainplan.providers.abilities.AttachedDeleter)."""

@@ -143,6 +143,7 @@ SCENARIOS |= {
 }
 SCENARIOS |= {
     "two at once": SCENARIOS["left alone"],
+    "signal": SCENARIOS["left alone"],
     "shared home": SCENARIOS["left alone"],
     "pilot": SCENARIOS["plain"],
     "pilot, settings": SCENARIOS["plain"],

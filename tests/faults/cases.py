@@ -174,6 +174,16 @@ CASES = (
     # The first command after the deadline gets no answer, of anything or of the store alone.
     Case(name="no answer at the end", then=(Then.LEFT,), answers=False, draws=10, **_AFTER_THE_DEADLINE),
     Case(name="silent store at the end", then=(Then.LEFT,), draws=10, **_AFTER_THE_DEADLINE),
+    # A signal comes where an exception would be dropped.
+    Case(
+        name="signal",
+        then=(Then.LEFT,),
+        deadline="5d",
+        hours=True,
+        draws=10,
+        pause=timedelta(minutes=50),
+        first="plan attach, and SIGTERM",
+    ),
     # Its training ended before the first command.
     Case(
         name="two at once",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sqlite3
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ import typer
 
 from tests.builders import LARGE_DATA, job_values
 from tests.faults.cases import Case
+from tests.faults.forks import die
 from tests.faults.harness import Ask, Cloud
 from tests.faults.pilots import as_comparing, as_pilot
 from tests.faults.points import PointedJournal, Points
@@ -34,7 +36,7 @@ from trainplan.planner.runs.journal.locks import RunLocks
 from trainplan.planner.runs.run import Phase
 from trainplan.planner.runs.runner import request_for
 from trainplan.planner.settings import Settings
-from trainplan.providers import registry
+from trainplan.providers import interrupts, registry
 from trainplan.providers.base import RunId
 from trainplan.providers.errors import ProviderError
 from trainplan.workloads.job import TrainingJob
@@ -201,6 +203,31 @@ def attach_after_a_look(desk: Desk, ask: Ask, points: Points) -> None:
 
     RunLocks.holding = holding
     attach(desk, ask, points)
+
+
+def attach_until_a_signal(desk: Desk, ask: Ask, points: Points) -> None:
+    """`plan attach`, to a signal that comes at `points.at`. It goes on at `points.stops` where it has not heard it."""
+
+    def unheard(number: int) -> None:
+        ask(("unheard", points.names[number]))
+        die()
+
+    points.stopped = unheard
+    try:
+        with interrupts.noted():
+            attach(desk, ask, points)
+    except interrupts.HungUp:
+        pass
+
+
+def signal_where_errors_are_dropped() -> None:
+    """A signal to this process within a `__del__`, whose exceptions Python ignores."""
+
+    class Last:
+        def __del__(self) -> None:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    Last()
 
 
 def question(desk: Desk, ask: Ask, points: Points) -> None:

@@ -129,6 +129,7 @@ SCENARIOS |= {
     "pilot, lost reply": SCENARIOS["lost reply"],
     "pilot, hung": {"trainer": "hung"},
     "two at once": SCENARIOS["left alone"],
+    "signal": SCENARIOS["left alone"],
     "shared home": SCENARIOS["left alone"],
     "goes straight on": SCENARIOS["plain"],
     "goes on elsewhere": SCENARIOS["plain"],

@@ -34,6 +34,8 @@ AT_ONCE = 0.25
 """How often two commands come at one time."""
 FOLLOWED = 60
 """The points after which a person closes the terminal of a command that follows a run for days."""
+SIGNAL_AT, HEARD_WITHIN = 20, 12
+"""The point at which a signal comes is one of so many, and no command that hears it reaches as many more."""
 SEARCHED = 1_000
 """The points after which a person closes the terminal of a detached launch that has found no machine for hours: it asks
 up to 600 times, which takes days where its deadline leaves them, and more calls than the harness answers."""
@@ -60,6 +62,7 @@ class Typed(StrEnum):
     ELSEWHERE = "plan cleanup from another home"
     SHARED = "plan launch on another computer of this home"
     MEANWHILE = "plan attach, and plan status before it has the lock"
+    SIGNAL = "plan attach, and SIGTERM"
 
 
 _LOOKS_AT_ALL = {Typed.STATUS, Typed.AGAIN}
@@ -67,7 +70,7 @@ _LOOKS_AT_ALL = {Typed.STATUS, Typed.AGAIN}
 _LOOKS_AT_NONE = {Typed.CLEANUP, Typed.ELSEWHERE, Typed.AGAIN_DETACHED, Typed.SHARED}
 """Cleanup leaves alone what a run of the journal uses, and what is another client's; a detached launch that finds a
 live run in the journal names it and leaves."""
-_OF_A_CASE = (Typed.SHARED, Typed.MEANWHILE)
+_OF_A_CASE = (Typed.SHARED, Typed.MEANWHILE, Typed.SIGNAL)
 """Commands that come where a case names them, and are never drawn."""
 USUAL = (Typed.STATUS, Typed.ATTACH, Typed.STOP, Typed.CLEANUP, Typed.AGAIN, Typed.AGAIN_DETACHED)
 """Commands that come after a launch that was left alone."""
@@ -81,6 +84,7 @@ _WORK: dict[Typed, Callable[[Desk, Ask, Points], None]] = {
     Typed.QUESTION: clients.question,
     Typed.SHARED: clients.launch_elsewhere,
     Typed.MEANWHILE: clients.attach_after_a_look,
+    Typed.SIGNAL: clients.attach_until_a_signal,
     Typed.ELSEWHERE: lambda desk, ask, points: clients.cleanup(elsewhere(desk), ask, points),
 }
 
@@ -100,6 +104,8 @@ class Scene:
     messages: list[str] = field(default_factory=list)
     useless: list[str] = field(default_factory=list)
     doubled: list[str] = field(default_factory=list)
+    unheard: list[str] = field(default_factory=list)
+    """Signals after which a command went on."""
     wished_at: datetime | None = None
     pressed: bool = False
     """Whether somebody pressed Ctrl-C: while nothing bills that ends a run without a question."""
@@ -115,6 +121,8 @@ class Scene:
                 self.names = list(message[1])
             case "said":
                 self.messages.append(message[1])
+            case "unheard":
+                self.unheard.append(f"SIGTERM was not heard at {message[1]}")
             case "meanwhile":
                 forked(lambda ask: clients.look_once(self.desk, ask), self.answer)
             case _:
@@ -172,6 +180,9 @@ class Scene:
         follows = typed in (Typed.ATTACH, Typed.QUESTION, Typed.AGAIN)
         until = FOLLOWED if follows else SEARCHED if typed is Typed.AGAIN_DETACHED else None
         points = Points(at=until, happens=die)
+        if typed is Typed.SIGNAL:
+            points = Points(at=self.chance.randrange(SIGNAL_AT), happens=clients.signal_where_errors_are_dropped)
+            points.stops = frozenset({(points.at or 0) + HEARD_WITHIN})
         return lambda ask: _WORK[typed](self.desk, ask, points)
 
     def _count_live(self, after: str) -> None:
@@ -205,7 +216,7 @@ class Scene:
         machines = [row for row in rows if row.machine]
         most = at_once(machines)
         doubled = [*self.doubled, *([f"{most} machines at once"] if most > 1 else []), *_after_the_end(machines)]
-        unrecorded = self._unrecorded(machines)
+        unrecorded = next(iter(self.unheard), "") or self._unrecorded(machines)
         return Verdict(
             trial=self.trial,
             leaked=", ".join(row.id for row in rows if row.remaining),

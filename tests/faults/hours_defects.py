@@ -21,6 +21,7 @@ from trainplan.planner.runs.execution.recorder import Recorder
 from trainplan.planner.runs.run import Run
 from trainplan.planner.runs.runner import Runner
 from trainplan.planner.runs.telling.news import News
+from trainplan.providers import interrupts
 from trainplan.providers.errors import ProviderError
 
 
@@ -88,6 +89,17 @@ def _() -> None:
             return False
 
     Finisher.has_finished = finished
+
+
+@defect("the handler of a signal raises")
+def _() -> None:
+    """Where Python ignores exceptions the signal is lost."""
+
+    def raises(number: int, frame: object) -> None:
+        del frame
+        raise interrupts.error_of(number)
+
+    interrupts._note = raises
 
 
 @defect("what was read before the lock is acted on inside it")

@@ -140,7 +140,11 @@ SCENARIOS |= {
     "pilot, lost reply": SCENARIOS["lost reply"],
     "pilot, hung": {},
 }
-SCENARIOS |= {"two at once": {"disks_stay": True}, "shared home": {}}
+SCENARIOS |= {
+    "two at once": {"disks_stay": True},
+    "shared home": {},
+    "signal": {},
+}
 SCENARIOS |= {"goes straight on": {}, "goes on elsewhere": {}, "goes on, hung": {}}
 ENDED_BY = {
     Why.DELETED: EndedBy.COMMAND,

@@ -153,6 +153,7 @@ SCENARIOS: dict[str, dict[str, Any]] = {
 }
 SCENARIOS |= {
     "two at once": SCENARIOS["left alone"],
+    "signal": SCENARIOS["left alone"],
     "shared home": SCENARIOS["left alone"],
     "pilot": SCENARIOS["plain"],
     "pilot, settings": SCENARIOS["plain"],

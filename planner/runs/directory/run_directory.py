@@ -241,13 +241,19 @@ class Ended(NamedTuple):
 
 
 def when_ended(
-    store: RunStore, attempt: Attempt, told_at: datetime | None, now: datetime, off_within: timedelta = LAST_WORDS
+    store: RunStore,
+    attempt: Attempt,
+    told_at: datetime | None,
+    now: datetime,
+    off_within: timedelta = LAST_WORDS,
+    deleted_at: datetime | None = None,
 ) -> Ended:
     """Return when an attempt stopped billing, even if no command looked for days: what the provider has recorded
     (`told_at`), else the last that the run directory has of it, else its own deadline. Raises ProviderError.
 
     `off_within` is how long a machine may take to be off that has written that it ends. One that has written nothing of
-    its end was most likely taken away then; one that hangs lives to its deadline.
+    its end was most likely taken away then; one that hangs lives to its deadline. `deleted_at` is when its deletion
+    began, where that is recorded: it billed no longer, and until then where it has written that it ends.
     """
     began_at = attempt.asked_at or now
     if told_at is not None:
@@ -258,6 +264,10 @@ def when_ended(
     if not has_ended or instants == [None]:
         instants.append(story_of(store, attempt.number).last_at)
     known_instants = [at for at in instants if at is not None]
+    if deleted_at is not None:
+        now = min(now, max(began_at, deleted_at))
+        if has_ended and known_instants:
+            return Ended(now)
     latest = min(now, max(began_at, attempt.deadline + LAST_WORDS)) if attempt.deadline else now
     if not known_instants:
         return Ended(latest, began_at)

@@ -32,7 +32,7 @@ from trainplan.planner.runs.execution.teardown import Seen, Teardown
 from trainplan.planner.runs.run import Attempt, Outcome, Phase, Run
 from trainplan.planner.runs.sweep_table import early_text
 from trainplan.providers import interrupts
-from trainplan.providers.abilities import AttachedDeleter, EndTeller, PromptEnder
+from trainplan.providers.abilities import AttachedDeleter, DeletionTeller, EndTeller, PromptEnder
 from trainplan.providers.agent.endings import BEFORE_CHECKPOINT, WITH_CHECKPOINT
 from trainplan.providers.agent.schema import MOST_TEXT
 from trainplan.providers.base import EndKind, Instance, InstanceState, Provider
@@ -367,7 +367,7 @@ class Finisher:
             return attempt
         if attempt.ended_at is None:
             told_at, now = self._told_end(attempt), self._recorder.clock.now()
-            attempt = when_ended(store, attempt, told_at, now).of(attempt)
+            attempt = when_ended(store, attempt, told_at, now, deleted_at=self._deleted_at(attempt)).of(attempt)
         by = attempt.ended_at or self._recorder.clock.now()
         return replace(attempt, queued=False, bills_by=min(by, began_at or by))
 
@@ -455,6 +455,15 @@ class Finisher:
                 return provider.ended_at(attempt.ref) if isinstance(provider, EndTeller) else None
         return None
 
+    def _deleted_at(self, attempt: Attempt) -> datetime | None:
+        """When the deletion of its machine began, by the provider's record; None: it does not tell."""
+        provider = self._provider_of(attempt.ref.provider) if attempt.ref is not None else None
+        if attempt.ref is None or not isinstance(provider, DeletionTeller):
+            return None
+        with contextlib.suppress(ProviderError):
+            return provider.deleted_at(attempt.ref)
+        return None
+
     def _drop_stored(self, run: Run) -> None:
         """A model that is at home is not kept twice; what cannot be deleted now is left to the store's age limit."""
         try:
@@ -474,7 +483,9 @@ class Finisher:
                 return None
             told_at = self._told_end(attempt) if instance is None else instance.ended_at
             off_within = provider.off_within() if isinstance(provider, PromptEnder) else LAST_WORDS
-            ended = when_ended(provider.store(run.run_id), attempt, told_at, self._recorder.clock.now(), off_within)
+            deleted_at = self._deleted_at(attempt) if instance is None and told_at is None else None
+            store, now = provider.store(run.run_id), self._recorder.clock.now()
+            ended = when_ended(store, attempt, told_at, now, off_within, deleted_at)
             return InstanceEnd(instance, ended)
         except ProviderError:
             return None

@@ -50,7 +50,7 @@ from trainplan.providers.gcp.tpu.reply import (
     TpuLocation,
     asked_for,
     dead,
-    ended_at,
+    deleted_at,
     instance,
     location_of,
     said_of,
@@ -197,15 +197,19 @@ class TpuMachines:
             raise InstanceNotFoundError(f"there is no queued resource {ref.id}")
         return machine
 
-    def ended_at(self, ref: InstanceRef) -> datetime | None:
-        """By the operations on its queued resource. What Google takes back by itself is none."""
+    def ended_at(self, ref: InstanceRef) -> None:
+        """What Google takes back by itself is no operation, and may come before a delete."""
+        del ref
+
+    def deleted_at(self, ref: InstanceRef) -> datetime | None:
+        """By the operations on its queued resource."""
         location = location_of(ref.id)
         if location is None:
             return None
         name = location.full(self.account.project, "queuedResources")
         home = {"name": name.rpartition("/queuedResources/")[0], "pageSize": PAGE}
         listed = (page.get("operations") or () for page in pages(self._ask_tpu, LIST_OPERATIONS, home))
-        return ended_at((row for rows in listed for row in rows), name)
+        return deleted_at((row for rows in listed for row in rows), name)
 
     def list_owned(self, run_id: RunId | None = None) -> Sequence[OwnedResource]:
         return whole((_of_run(listing, run_id) for listing in self._lists.look(run_id)), "lists of TPUs")

@@ -167,8 +167,8 @@ def dead(request: LaunchRequest, location: TpuLocation, reason: str) -> Instance
     )
 
 
-def ended_at(operations: Iterable[Mapping[str, Any]], name: str) -> datetime | None:
-    """When the node of a queued resource was charged for no more: from a delete on it is not READY
+def deleted_at(operations: Iterable[Mapping[str, Any]], name: str) -> datetime | None:
+    """When the node of a queued resource was charged for no more, at the latest: from a delete on it is not READY
     (https://cloud.google.com/tpu/pricing). None where no delete is known."""
     deletes = [
         at

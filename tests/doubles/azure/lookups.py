@@ -95,11 +95,9 @@ def _activity(arm: Arm, request: Request, parameters: dict[str, str]) -> Answer:
 def _events(thing: Thing) -> Iterator[dict[str, Any]]:
     done = [("write", thing.created_at, thing.ready_at)]
     is_deallocated = thing.power == "deallocated"
-    if thing.why in _BY_THE_PLATFORM:
-        pass
-    elif thing.stopped_at is not None:
+    if thing.stopped_at is not None and thing.why not in _BY_THE_PLATFORM:
         done.append(("deallocate/action" if is_deallocated else "delete", thing.stopped_at, thing.ended_at))
-    elif thing.ended_at is not None:
+    elif thing.ended_at is not None and thing.why != "eviction":
         done.append(("delete", thing.goes_at or thing.ended_at, thing.ended_at))
     for number, (verb, began_at, ended_at) in enumerate(done):
         if is_deallocated and verb != "write":

@@ -127,7 +127,7 @@ class Queued:
 
     def operations(self) -> Iterator[tuple[str, datetime, datetime | None]]:
         """What was asked of it: verb, when, and when that was done. What Google does by itself is no operation."""
-        yield "create", self.created_at, self.ready_at or self.ended_at
+        yield "create", self.created_at, self.created_at
         if self.deleted_at is not None:
             yield "delete", self.deleted_at, self.turns_at if self.is_gone else None
 

@@ -104,7 +104,7 @@ def use(world: Client) -> None:
     let_show(asked)
     asked.get(ref)
     list(asked.logs(ref))
-    asked.ended_at(ref)
+    asked.deleted_at(ref)
     world.rules(stuck=120)
     for _ in range(5):
         for owned in asked.list_owned():

@@ -16,7 +16,7 @@ from trainplan.planner.runs.execution.teardown import Teardown
 from trainplan.planner.runs.run import Attempt, Phase, Run
 from trainplan.pricing.catalog import Catalog
 from trainplan.pricing.money import HOURS_PER_MONTH
-from trainplan.providers.azure.reply import ended_at
+from trainplan.providers.azure.reply import deleted_at
 from trainplan.providers.base import InstanceRef, LaunchRequest, RunId
 from trainplan.providers.errors import IncompleteListingError, PermissionDeniedError
 
@@ -147,21 +147,21 @@ def test_everything_that_bills_is_listed_with_what_it_costs(world: Client) -> No
     assert {kind for kind, usd in prices.items() if usd is not None} == {"machine", "address", "disk"}
 
 
-def test_when_a_machine_ended_is_in_the_activity_log(make_world: MakeWorld) -> None:
+def test_when_a_machine_was_deleted_is_in_the_activity_log(make_world: MakeWorld) -> None:
     world = make_world()
     ref = launched(world.provider, world.request()).ref
     let_show(world.provider)
     at = world.azure.now()
     world.provider.delete(ref)
-    assert world.provider.ended_at(ref) is None, "it is 20 minutes behind"
+    assert world.provider.deleted_at(ref) is None, "it is 20 minutes behind"
     world.provider.sleep(25 * 60)
-    told = world.provider.ended_at(ref)
+    told = world.provider.deleted_at(ref)
     assert told is not None
     assert abs(told - at) <= timedelta(seconds=1)
     world.provider.sleep(timedelta(days=88).total_seconds())
-    assert world.provider.ended_at(ref) == told
+    assert world.provider.deleted_at(ref) == told
     world.provider.sleep(timedelta(days=2).total_seconds())
-    assert world.provider.ended_at(ref) is None
+    assert world.provider.deleted_at(ref) is None
 
 
 def event(verb: str, status: str, second: int, number: int = 1) -> dict[str, object]:
@@ -187,5 +187,5 @@ def event(verb: str, status: str, second: int, number: int = 1) -> dict[str, obj
     ],
 )
 def test_the_first_record_of_what_ended_it_counts(events: tuple[dict[str, object], ...], second: int | None) -> None:
-    told = ended_at(events)
+    told = deleted_at(events)
     assert (None if told is None else told.second) == second

@@ -53,7 +53,7 @@ def launched(server: GoogleServer, kind: str, home: Path) -> set[str]:
         google.sleep(120)
         for owned in provider.list_owned(run.run_id):
             provider.delete(owned)
-    provider.ended_at(ref)
+    provider.deleted_at(ref)
     provider.store(run.run_id).delete("")
     if kind == "machine":
         left = InstanceRef(provider="gcp", region="us-central1", id="gce-address/us-central1/left")

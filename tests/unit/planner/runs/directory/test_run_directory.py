@@ -16,6 +16,7 @@ from trainplan.planner.runs.directory.run_directory import (
     LAST_WORDS,
     LEAST_HALF_WIDTH,
     STEADY_AFTER,
+    Ended,
     Watcher,
     newest_checkpoint,
     recorded_end,
@@ -303,3 +304,16 @@ def test_a_machine_whose_provider_switches_it_off_soon_billed_no_longer() -> Non
     assert when_ended(store, an_attempt(), None, NEXT_DAY, soon) == (NOON + HOUR + soon, NOON + HOUR, None)
     store.put("attempts/1/status.json", json.dumps({"state": "running", "time": (NOON + HOUR).isoformat()}).encode())
     assert when_ended(store, an_attempt(), None, NEXT_DAY, soon).at == NOON + HOUR + LAST_WORDS, "it may hang"
+
+
+def test_a_deletion_is_the_end_of_a_machine_that_said_so_and_the_latest_of_any_other() -> None:
+    def told(state: str, at: datetime) -> Ended:
+        store.put("attempts/1/status.json", json.dumps({"state": state, "time": at.isoformat()}).encode())
+        return when_ended(store, attempt, None, NEXT_DAY, deleted_at=deleted_at)
+
+    store, attempt, deleted_at = FakeStore(), an_attempt(deadline=NOON + 3 * HOUR), NOON + HOUR
+    ended = when_ended(store, attempt, None, NEXT_DAY, deleted_at=deleted_at)
+    assert (ended.at, ended.after) == (deleted_at, NOON), "nothing was ever heard of it"
+    sign = NOON + HOUR / 2
+    assert told("running", sign) == (sign + LAST_WORDS, sign, deleted_at)
+    assert told("done", deleted_at - timedelta(minutes=1)) == (deleted_at, None, None)

@@ -442,21 +442,21 @@ def test_a_zone_that_has_it_not_is_named(make_desk: Callable[..., Desk]) -> None
     assert "no zone of europe-west4 has v3-8" in said
 
 
-def test_operations_tell_for_two_weeks_when_a_node_that_is_gone_ended(desk: Desk) -> None:
+def test_operations_tell_for_two_weeks_when_a_node_that_is_gone_was_deleted(desk: Desk) -> None:
     ref = desk.provider.launch(desk.request()).ref
     desk.google.sleep(60)
     asked_at = desk.world.now
     desk.provider.delete(ref)
     desk.google.sleep(60)
     for _ in range(3):
-        assert desk.provider.ended_at(ref) == asked_at
+        assert desk.provider.deleted_at(ref) == asked_at
         desk.google.sleep(4 * 86_400)
     desk.google.sleep(3 * 86_400)
-    assert desk.provider.ended_at(ref) is None
+    assert desk.provider.deleted_at(ref) is None
 
 
 def test_what_google_took_back_is_no_operation(make_desk: Callable[..., Desk]) -> None:
     desk = make_desk(incidents=({"event": "vanish", "after": 5},))
     ref = desk.provider.launch(desk.request()).ref
     desk.google.sleep(120)
-    assert desk.provider.ended_at(ref) is None
+    assert desk.provider.deleted_at(ref) is None
