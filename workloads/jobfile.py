@@ -189,7 +189,9 @@ def _with_script_read(data: dict[str, Any], path: Path) -> dict[str, Any]:
     from trainplan.workloads.script_file import read_requirements, read_script_file, refuse_requirement
 
     file, folder = _script_and_folder(data["script"], path)
-    read = read_script_file(file, folder)
+    args = data.get("args") or ()
+    words = args.values() if isinstance(args, dict) else args if isinstance(args, list) else ()
+    read = read_script_file(file, folder, [word for word in words if isinstance(word, str)])
     if file.suffix != ".py":
         raise JobFileError(f"{path}: script: {file} is no Python file", "a script is a file that ends with .py")
     if "script" in read.table or "read_script" in read.table:

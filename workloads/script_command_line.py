@@ -19,6 +19,7 @@ _OPEN = {"parse_known_args", "parse_known_intermixed_args", "add_subparsers", "D
 _OWN_WORDS = {"parents", "prefix_chars", "fromfile_prefix_chars"}
 _DECLARES = re.compile(r"add_\w*(arg|option|flag)\w*", re.IGNORECASE)
 _DECLARED_HERE = {"add_argument", "add_argument_group"}
+_OF_A_PARSER = re.compile(r"(?!(Raw)?ConfigParser)[A-Z]\w*Parser")
 _REST = {"...", "A...", "REMAINDER", "PARSER"}
 _OF_CLICK = {"command", "option", "version_option", "help_option", "pass_context"}
 _OTHER_PARSERS = re.compile(r"absl|fire|tyro|typer|hydra|docopt|simple_parsing|\w+argparse|gin|tap")
@@ -45,6 +46,8 @@ def has_all_options(trees: Iterable[ast.Module]) -> bool:
 
 def _is_plain_argparse(nodes: list[ast.AST], calls: list[ast.Call], own: set[str]) -> bool:
     if any(isinstance(node, ast.ClassDef) and {*map(name_of, node.bases)} & {"ArgumentParser"} for node in nodes):
+        return False
+    if {name for call in calls if _OF_A_PARSER.fullmatch(name := name_of(call.func))} != {"ArgumentParser"}:
         return False
     parsers = {*_named(nodes, {"ArgumentParser", "add_argument_group", "add_mutually_exclusive_group"})}
     for call in calls:

@@ -80,8 +80,9 @@ class ScriptFile(NamedTuple):
     requires_python: str = ""
 
 
-def read_script_file(path: Path, folder: Path | None = None) -> ScriptFile:
-    """The script and its metadata; nothing of it runs. With a `folder`, in which it lies, all of that travels.
+def read_script_file(path: Path, folder: Path | None = None, words: Iterable[str] = ()) -> ScriptFile:
+    """The script and its metadata; nothing of it runs. With a `folder`, in which it lies, all of that travels. `words`
+    are arguments, which may name files.
 
     Raises JobFileError.
     """
@@ -114,7 +115,7 @@ def read_script_file(path: Path, folder: Path | None = None) -> ScriptFile:
         options=options_of(trees),
         has_all_options=has_all_options(trees),
         inside="" if at.parent == PurePosixPath() else str(at.parent),
-        left_behind=_left_behind(trees, at, top, files),
+        left_behind=_left_behind(trees, words, at, top, files),
         files=tuple({"path": str(name), "source": text} for name, text in files.items()),
         imports=tuple(sorted(packages_of(imports) - _own_modules(texts_there, at.parent))),
         requires_python=requires.strip(),
@@ -156,10 +157,10 @@ def _own_modules(files: Iterable[PurePosixPath], inside: PurePosixPath) -> set[s
 
 
 def _left_behind(
-    trees: Iterable[ast.Module], at: PurePosixPath, top: Path, travelling: Iterable[PurePosixPath]
+    trees: Iterable[ast.Module], words: Iterable[str], at: PurePosixPath, top: Path, travelling: Iterable[PurePosixPath]
 ) -> tuple[str, ...]:
-    """The files and folders beside the script that its texts name, such as configurations and data, but for those that
-    travel and that it may look for beside its own file: it starts in another folder."""
+    """The files and folders beside the script that its texts and arguments name, such as configurations and data, but
+    for those that travel and that it may look for beside its own file: it starts in another folder."""
     beside = top / at.parent
     nodes = [node for tree in trees for node in ast.walk(tree)]
     texts = {node.value.strip() for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
@@ -167,7 +168,7 @@ def _left_behind(
     is_from_its_file = any(isinstance(node, ast.Name) and node.id == "__file__" for node in nodes) or any(
         isinstance(node, ast.keyword) and node.arg == "config_path" for node in nodes
     )
-    there = sorted({*map(_plain_path, texts)} - {""})
+    there = sorted({*map(_plain_path, (*texts, *words))} - {""})
     there = [text for text in there if (beside / text).exists() and beside / text != top / at]
     goes = {beside / text for text in there if any((top / one).is_relative_to(beside / text) for one in travelling)}
     modules = {text for text in there if text.endswith(".py") or (beside / text / "__init__.py").is_file()}

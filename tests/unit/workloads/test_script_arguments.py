@@ -173,6 +173,7 @@ def test_a_sweep_gives_what_a_script_needs() -> None:
         HEAD + "sys.argv = sys.argv[:1]\n" + END,
         HEAD + "a = p.parse_args([])\n",
         HEAD + "s = p.add_subparsers()\n" + END,
+        "import argparse\np = HfArgumentParser(Own)\n" + END,
         HEAD.replace("ArgumentParser()", "ArgumentParser(parents=[other])") + END,
         HEAD.replace("import argparse", "import configargparse as argparse") + END,
         "import argparse\nclass Own(argparse.ArgumentParser): ...\n" + HEAD + END,

@@ -346,6 +346,15 @@ def test_a_script_outside_of_its_folder_is_refused(tmp_path: Path) -> None:
     assert "scripts/train.py does not lie in script.folder" in refused(path)
 
 
+@pytest.mark.parametrize("args", ["{config: ./conf/a.yaml, lr: 1}", "[--config, conf/a.yaml]"])
+def test_a_file_that_an_argument_names_is_seen(tmp_path: Path, args: str) -> None:
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "a.yaml").write_text("lr: 1\n")
+    read = read_job(write(tmp_path, f"script: train.py\nargs: {args}\n")).read_script
+    assert read is not None
+    assert read.left_behind == ("conf/a.yaml",)
+
+
 @pytest.mark.parametrize(
     ("source", "script", "left"),
     [
