@@ -161,7 +161,7 @@ def _recorded_clients(home: Path) -> list[str]:
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
             rows = db.execute("SELECT DISTINCT client FROM attempts WHERE client IS NOT NULL").fetchall()
-    except sqlite3.Error:
+    except (sqlite3.Error, UnicodeDecodeError):
         return []
     return [str(client) for (client,) in rows]
 
@@ -229,7 +229,8 @@ def _unkept(home: Path, error: OSError) -> Client:
         return _UNKEPT[home]
     why = error.strerror or str(error)
     notice = f"the id of this client cannot be kept in {home / FILE}: {why}; no machine is known as ours by its label"
-    client = Client(id=secrets.token_hex(8), notice=notice)
+    # The runs of its journal stay its own: whoever wrote that launched them.
+    client = Client(id=secrets.token_hex(8), same_home=frozenset(_recorded_clients(home)), notice=notice)
     _UNKEPT[home] = replace(client, notice="")
     return client
 

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from trainplan.planner.runs.targets import Refusal
 
 # Fifty processes may be writing, each for a few milliseconds.
+UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
+"""What sqlite3 raises for a damaged file; the second where its own message quotes damaged text."""
 BUSY_MILLISECONDS = 60_000
 REFUSALS_KEPT = timedelta(days=7)
 """After a refusal is over: by then it weighs nothing in an estimate (trainplan.pricing.obtainability.HALF_LIFE)."""
@@ -74,7 +76,7 @@ class Journal:
                 make_tables(db, path, lost)
                 db.execute("PRAGMA foreign_keys = ON")
                 on_failure.pop_all()
-        except (sqlite3.Error, OSError) as error:
+        except (*UNREADABLE, OSError) as error:
             raise _unusable(path, error) from None
         return cls(db, path)
 
@@ -431,7 +433,7 @@ class Journal:
     def _rows(self, statement: str, *values: object) -> list[sqlite3.Row]:
         try:
             return self._db.execute(statement, values).fetchall()
-        except sqlite3.Error as error:
+        except UNREADABLE as error:
             raise _unusable(self._path, error) from None
 
     @contextmanager
@@ -446,7 +448,7 @@ class Journal:
                     self._db.execute("ROLLBACK")
                 raise
             self._db.execute("COMMIT")
-        except sqlite3.Error as error:
+        except UNREADABLE as error:
             raise _unusable(self._path, error) from None
 
 

@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from trainplan.planner.errors import StateError, ThisMachineError
-from trainplan.planner.runs.journal.journal import BUSY_MILLISECONDS, Journal
+from trainplan.planner.runs.journal.journal import BUSY_MILLISECONDS, UNREADABLE, Journal
 from trainplan.planner.runs.journal.schema import check_version
 from trainplan.planner.runs.run import Run
 from trainplan.providers.base import RunId
@@ -99,7 +99,7 @@ def readable_runs(path: Path) -> RecordedRuns | None:
         with closing(_connected(path)) as db:
             check_version(db, path)
             Journal(db, path).providers()
-    except (sqlite3.Error, ThisMachineError):
+    except (*UNREADABLE, ThisMachineError):
         return None
     return RecordedRuns(path)
 
@@ -107,7 +107,7 @@ def readable_runs(path: Path) -> RecordedRuns | None:
 def _connected(path: Path) -> sqlite3.Connection:
     try:
         db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=BUSY_MILLISECONDS / 1000)
-    except sqlite3.Error as error:
+    except UNREADABLE as error:
         raise ThisMachineError(f"the journal {path} cannot be read: {error}") from None
     db.row_factory = sqlite3.Row
     return db

@@ -13,9 +13,14 @@ from threading import Barrier
 
 import pytest
 
+from tests.builders import a_run, an_attempt
+from tests.doubles.clock import NOON
+from tests.unit.planner.runs.journal.entries import add
 from trainplan.planner.errors import BadInputError
 from trainplan.planner.home.client import FILE, Client, client_of, own_client
 from trainplan.planner.home.computer import Computer, this_computer
+from trainplan.planner.runs.journal.journal import Journal
+from trainplan.planner.runs.run import Phase
 from trainplan.planner.settings import load_settings
 
 ALPHA = Computer(host_name="alpha", machine_id="a" * 32)
@@ -236,6 +241,16 @@ def test_a_file_of_a_newer_version_is_left_as_it_is(home: Path) -> None:
     assert "written by a newer version of plan" in client.notice
     assert client_of(home, ALPHA).id == client.id
     assert stored_client(home) == {"format": 2}
+
+
+def test_runs_of_a_journal_stay_its_homes_though_the_file_of_the_client_is_of_a_newer_version(home: Path) -> None:
+    before = client_of(home, ALPHA)
+    with Journal.open(home / "journal.sqlite") as journal:
+        run = a_run(Phase.RUNNING, made=(an_attempt(client=before.id),))
+        add(journal, run)
+        journal.add_attempt(run, {}, NOON)
+    (home / FILE).write_text('{"format": 99}')
+    assert client_of(home, ALPHA).owns(run)
 
 
 def test_the_settings_name_the_home(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from tests.doubles.clock import NOON
 from tests.unit.planner.runs.journal.entries import LATER, a_numbered_run, add, attempted
 from trainplan.planner.errors import BadInputError, StateError
 from trainplan.planner.runs.journal.journal import Journal
+from trainplan.planner.runs.journal.reader import readable_runs
 from trainplan.planner.runs.run import Outcome, Phase
 from trainplan.planner.runs.targets import no_capacity, refusal_of
 from trainplan.pricing.offers import Market
@@ -262,3 +263,15 @@ def test_runs_of_a_cloud_that_lives_ahead_of_us_are_listed_by_our_own_clock(jour
         journal.add_run(run, "{}", {}, NOON)
     assert [run.run_id for run in journal.runs()] == [newer.run_id, ahead.run_id]
     assert [run.created_at for run in journal.summaries(lambda _: None)] == [newer.created_at, NOON]
+
+
+def test_a_journal_whose_damage_sqlite_quotes_is_told_as_one_that_cannot_be_used(tmp_path: Path) -> None:
+    """The message of sqlite3 is no UTF-8 then."""
+    path = tmp_path / "journal.sqlite"
+    Journal.open(path).close()
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("PRAGMA writable_schema = ON")
+        db.execute("UPDATE sqlite_master SET name = CAST(x'EE41' AS TEXT), sql = 'CREATE x' WHERE name = 'runs'")
+    with pytest.raises(StateError, match="cannot be used"):
+        Journal.open(path)
+    assert readable_runs(path) is None
