@@ -21,7 +21,6 @@ ZERO_USD = Usd(Decimal(0))
 
 _MICRO = Decimal(1_000_000)
 _SECONDS_PER_HOUR = 3600
-_CENTS, _WHOLE_DOLLARS = Decimal("0.1"), Decimal(1000)
 _ONE_MICROSECOND = timedelta(microseconds=1)
 
 
@@ -92,17 +91,9 @@ def format_usd_per_hour(rate: Decimal) -> str:
 
 
 def format_usd_interval(expected: Decimal, low: Decimal, high: Decimal) -> str:
-    """`$0.17 (0.12-0.39)`, `$0.084 (0.068-0.14)`, `$1,234 (1,000-1,500)`: what is expected, and the ends in two digits.
-
-    From a dime to a thousand dollars in cents; below in two digits as the ends, which say no more than that.
-    """
-    if abs(expected) >= _WHOLE_DOLLARS:
-        text = f"${expected:,.0f}"
-    elif abs(expected) >= _CENTS or not expected:
-        text = f"${expected:,.2f}"
-    else:
-        text = f"${two_digits(float(expected))}"
-    return f"{text} ({two_digits(float(low))}-{two_digits(float(high))})"
+    """`$0.17 (0.12-0.39)`, `$0.0841 (0.068-0.14)`: what is expected as it stands everywhere, and the ends in two
+    digits."""
+    return f"{format_usd(expected)} ({two_digits(float(low))}-{two_digits(float(high))})"
 
 
 def two_digits(value: float) -> str:

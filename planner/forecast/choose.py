@@ -20,6 +20,7 @@ from trainplan.planner.forecast.machines import LeftOut, machines_of, on_several
 from trainplan.planner.forecast.memory import memory_need
 from trainplan.planner.forecast.obtainability import Obtainabilities, elsewhere_micro
 from trainplan.planner.forecast.plan import Candidate, Choice, Estimate, Reason, RejectionKey, paid_by_credit
+from trainplan.planner.throughput.values import Basis
 from trainplan.pricing.devices import CPU_DEVICE, MOST_DATA_DISK_GIB, Device, cores_of, data_disk_gib
 from trainplan.pricing.money import to_micro
 from trainplan.pricing.obtainability import MachinePlacement
@@ -374,11 +375,19 @@ def _in_order(candidates: list[Candidate], first: Callable[[Candidate], float]) 
     """Sort by the objective, then by everything that distinguishes two offers. Ties are few, and only for them the rest
     is computed.
 
-    Machines whose host is not known go last: what is not known holds nothing up, and would look faster for it.
+    What is not known goes last: machines whose host is not, since what is not known holds nothing up and would look
+    faster for it; and machines on which nobody has measured a script, beside those where somebody has: their time and
+    cost are those of its deadline, by which it may not be done.
     """
     candidates.sort(key=first)
     ordered = [one for _, tied in groupby(candidates, key=first) for one in sorted(tied, key=_apart)]
-    return sorted(ordered, key=lambda candidate: candidate.estimate.rental.vcpus is None)
+    return sorted(ordered, key=is_unknown)
+
+
+def is_unknown(candidate: Candidate) -> tuple[bool, bool]:
+    """Sorts last what may look better for what nobody knows of it: its speed, else its host."""
+    estimate = candidate.estimate
+    return estimate.throughput.basis is Basis.UNMEASURED, estimate.rental.vcpus is None
 
 
 def _apart(candidate: Candidate) -> tuple[object, ...]:

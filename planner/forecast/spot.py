@@ -312,10 +312,7 @@ def explain_spot(spot: SpotTime, time: RunTime, checkpoints: Checkpoints) -> lis
         f"{_long(expected.waiting_seconds)}, repeated work {_long(expected.lost_seconds)}",
     ]
     if spot.uninterrupted is not None:
-        lines.append(
-            f"8 of 10 simulated runs take {_long(spot.wall.low)} to {_long(spot.wall.high)}; "
-            f"{spot.uninterrupted:.0%} meet no interruption"
-        )
+        lines.append(f"{spot.uninterrupted:.0%} of simulated runs meet no interruption")
     if spot.rate.notice_seconds:
         lines.append(f"notice {spot.rate.notice_seconds} s, best effort: the estimate does not rely on it")
     return lines

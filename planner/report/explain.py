@@ -168,7 +168,9 @@ def _time_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
     # The parts are rounded to seconds, and the training takes what is left of the total, so that they add up.
     training = _seconds(steady.total) - sum(_seconds(part) for part in (time.setup, time.after, writing))
     unpacked = "" if plan.job.known_data else " and unpacked"
+    whole = estimate.time
     return [
+        f"whole run {_exact(whole.total)} ({format_duration(whole.low)} to {format_duration(whole.high)})",
         f"setup {_exact(time.setup)}: {_setup_text(around, estimate.queue)}, "
         f"data {download:,.0f} s at {DOWNLOAD_BYTES_PER_SECOND / 1e6:.0f} MB/s (assumed){unpacked}",
         f"training {_exact(timedelta(seconds=training))}: {trained_images(plan.job):,} images over the "

@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from decimal import Decimal
 from pathlib import Path
 from statistics import median
 from typing import Annotated
@@ -23,6 +24,7 @@ from trainplan.planner.runs.journal.reader import recorded_job
 from trainplan.planner.runs.journal.rows import RunSummary
 from trainplan.planner.runs.run import Outcome
 from trainplan.planner.runs.sweep_table import read_table
+from trainplan.pricing.money import format_usd
 from trainplan.providers.base import RunId
 from trainplan.providers.cloud.invoice import Part
 from trainplan.providers.registry import is_simulated
@@ -172,11 +174,18 @@ def _row(run: RunSummary) -> tuple[str, ...]:
         _seconds(receipt.get("actual_seconds")),
         # A simulated speed is made up: how far an estimate was from it says nothing.
         "-" if simulated else _percent(_off(receipt)),
-        _number(receipt.get("actual_images_per_second"), ",.0f"),
+        _number(receipt.get("actual_images_per_second"), ",.1f"),
         _number(receipt.get("accuracy"), ".2%"),
-        _number(receipt.get("actual_usd"), ".2f", "at most $" if receipt.get("at_most") else "$"),
+        _usd(receipt),
         _billed(receipt),
     )
+
+
+def _usd(receipt: Record) -> str:
+    usd = receipt.get("actual_usd")
+    if not isinstance(usd, int | float):
+        return "-"
+    return f"{'at most ' if receipt.get('at_most') else ''}{format_usd(Decimal(str(usd)))}"
 
 
 def _billed(receipt: Record) -> str:

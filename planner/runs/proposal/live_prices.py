@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, assert_never
 
 from trainplan.planner.errors import NothingLeftError
+from trainplan.planner.forecast.choose import is_unknown
 from trainplan.planner.forecast.plan import Candidate, Plan, RankedOffer, paid_by_credit
 from trainplan.planner.runs.targets import DearerError, Target, above, agreed
 from trainplan.pricing.money import format_usd, format_usd_per_hour, to_micro
@@ -228,7 +229,7 @@ def _order(objective: Objective, candidate: Candidate, offer: Offer) -> tuple[ob
             first = cost * seconds
         case _:
             assert_never(objective)
-    return first, cost, seconds, *_machine(offer), offer.zones
+    return is_unknown(candidate), first, cost, seconds, *_machine(offer), offer.zones
 
 
 def _machine(offer: Offer) -> MachinePlacement:

@@ -66,7 +66,8 @@ def here(estimate: MachineEstimate, offer: Offer, text: str, deadline: timedelta
     deadline are left out of a plan; here the person is told. The estimate is of the machine at rest: what other
     programs leave of it now counts for when the run would end."""
     time, late = estimate.time, ""
-    slower = 1 / max(LEAST_FREE_SHARE, estimate.free_share)
+    is_known = estimate.throughput is not None and estimate.throughput.basis is not Basis.UNMEASURED
+    slower = 1 / max(LEAST_FREE_SHARE, estimate.free_share) if is_known else 1.0  # a deadline is no estimate
     if time is not None and deadline is not None and time.total * slower > deadline:
         late = (
             f"it is estimated to take {format_duration(time.total * slower)}, and would be ended at its deadline of "

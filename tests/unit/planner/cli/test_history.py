@@ -38,7 +38,7 @@ def test_a_measuring_run_is_told_as_one(steps: int, columns: tuple[str, ...], of
     assert bool(_over_time([run.receipt])) == (off is not None)
 
 
-@pytest.mark.parametrize(("at_most", "text"), [(True, "at most $5420.91"), (False, "$5420.91")])
+@pytest.mark.parametrize(("at_most", "text"), [(True, "at most $5,420.91"), (False, "$5,420.91")])
 def test_a_cost_that_may_be_less_is_told_as_at_most(at_most: bool, text: str) -> None:
     run = summary(62, 62)
     assert text in _row(run._replace(receipt={**run.receipt, "actual_usd": 5420.91, "at_most": at_most}))

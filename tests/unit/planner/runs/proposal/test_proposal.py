@@ -10,7 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.builders import a_machine_estimate, a_plan, a_run, a_run_time, a_target, an_offer, small_catalog
+from tests.builders import (
+    a_machine_estimate,
+    a_plan,
+    a_run,
+    a_run_time,
+    a_target,
+    a_throughput,
+    an_offer,
+    small_catalog,
+)
 from tests.doubles.clock import NOON
 from trainplan.planner.errors import NothingLeftError
 from trainplan.planner.forecast.plan import Plan
@@ -23,6 +32,7 @@ from trainplan.planner.runs.proposal.proposal import (
     rented,
     within,
 )
+from trainplan.planner.throughput.values import Basis
 from trainplan.pricing.catalog import Catalog
 from trainplan.pricing.money import format_usd
 from trainplan.pricing.offers import Market
@@ -239,6 +249,8 @@ def test_what_other_programs_leave_counts_for_when_a_run_here_would_end() -> Non
     assert ends[1] == 4 * ends[0]  # type: ignore[operator]
     assert here(quiet, an_offer(), "this machine", timedelta(minutes=30)).late == ""
     assert "it is estimated to take 4" in here(busy, an_offer(), "this machine", timedelta(minutes=30)).late
+    script = replace(busy, throughput=a_throughput(1.0, Basis.UNMEASURED))
+    assert here(script, an_offer(), "this machine", timedelta(seconds=612)).slow_end == ends[0]
 
 
 @pytest.mark.parametrize(
