@@ -28,3 +28,21 @@ def shown_values(values: Any) -> Any:
 def _shown(match: re.Match[str]) -> str:
     user, rest = "…@" if match["user"] else "", "?…" if match["rest"] else ""
     return f"{match['scheme']}{user}{match['place']}{rest}"
+
+
+_OBJECT = re.compile(r"(s3|gs|az)://\S(.*\S)?|https://\S+")
+"""Names of objects may have blanks; an address of the web has none."""
+
+
+def object_address(value: object) -> object:
+    """An address without the blanks around it; anything but a text as it is.
+
+    Raises:
+        ValueError: it is no address of an object. The value is not repeated: it may hold a password.
+    """
+    if not isinstance(value, str):
+        return value
+    if not _OBJECT.fullmatch(value.strip()):
+        blank = ", and one of the web has no blanks" if len(value.split()) > 1 else ""
+        raise ValueError(f"is no address that begins with s3://, gs://, az:// or https://{blank}")
+    return value.strip()

@@ -23,7 +23,7 @@ from pydantic import (
 )
 from pydantic.json_schema import SkipJsonSchema
 
-from trainplan.workloads.addresses import shown_values
+from trainplan.workloads.addresses import object_address, shown_values
 from trainplan.workloads.datasets import DATASETS, DataSet
 from trainplan.workloads.durations import duration_of
 from trainplan.workloads.layers import ImageTooSmallError, Net, graph_of
@@ -136,20 +136,6 @@ def _duration_text(value: timedelta) -> str:
     return f"{value.total_seconds():.6f}".rstrip("0").rstrip(".") + "s"
 
 
-_ADDRESS = re.compile(r"(s3|gs|az)://\S(.*\S)?|https://\S+")
-"""Names of objects may have blanks; an address of the web has none."""
-
-
-def _address(value: object) -> object:
-    """An address without the blanks around it. The value is not repeated: it may hold a password."""
-    if not isinstance(value, str):
-        return value
-    if not _ADDRESS.fullmatch(value.strip()):
-        blank = ", and one of the web has no blanks" if len(value.split()) > 1 else ""
-        raise ValueError(f"is no address that begins with s3://, gs://, az:// or https://{blank}")
-    return value.strip()
-
-
 Duration = Annotated[
     timedelta,
     BeforeValidator(duration_of),
@@ -165,7 +151,7 @@ class DataSpec(Value):
     path: str | None = Field(
         default=None, min_length=1, description="a folder with a sub-folder per class, or with TFRecords"
     )
-    url: Annotated[str, BeforeValidator(_address)] | None = Field(
+    url: Annotated[str, BeforeValidator(object_address)] | None = Field(
         default=None,
         json_schema_extra={"pattern": r"^(s3|gs|az|https)://\S+$"},
         description="where the machine fetches it",

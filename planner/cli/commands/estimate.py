@@ -105,11 +105,8 @@ def command(
     PLOT.refuse_other(plot)
     as_markdown = options.is_markdown(format_name, as_json=as_json)
     document = DocumentForm(as_json, html, levers, limit, wide, as_markdown)
-    if document.is_wanted and explain_row is not None:
-        name = "json" if as_json else "html" if html is not None else "levers"
-        raise BadInputError(f"--explain and --{name} cannot be combined", "give one of the two")
-    if explain_row is not None and not re.fullmatch(r"[1-9][0-9]{0,5}(\.[1-9][0-9]{0,5})?", explain_row):
-        raise BadInputError(f"--explain {explain_row}: there is no such row", "write a number of the column #")
+    if explain_row is not None:
+        _refuse_row(explain_row, document)
     every = every or "." in (explain_row or "")
     values = {
         **{"model": model, "dataset": dataset, "epochs": epochs, "batch": batch, "precision": precision},
@@ -179,6 +176,15 @@ class _Form(NamedTuple):
     def is_brief(self, screen: Screen) -> bool:
         """Whether the answer is to fit the screen: at a terminal, unless everything is asked for."""
         return screen.terminal is not None and not self.every and not self.document.as_markdown
+
+
+def _refuse_row(explain_row: str, document: DocumentForm) -> None:
+    """Raises BadInputError where the row to explain is no number of the table, or the answer has no table."""
+    if document.is_wanted:
+        name = "json" if document.as_json else "html" if document.html is not None else "levers"
+        raise BadInputError(f"--explain and --{name} cannot be combined", "give one of the two")
+    if not re.fullmatch(r"[1-9][0-9]{0,5}(\.[1-9][0-9]{0,5})?", explain_row):
+        raise BadInputError(f"--explain {explain_row}: there is no such row", "write a number of the column #")
 
 
 def _answered(asked_job: AskedJob, query: PlanQuery, settings: Settings, form: _Form, *, may_ask: bool) -> Plan:
