@@ -310,7 +310,7 @@ def test_where_nothing_fits_and_no_batch_is_trained_in_parts_it_says_what_was_wr
     (tmp_path / "job.yaml").write_text(BIG)
     said = pilot("--provider", "sim", "--device", "K80", "--batch", "auto")  # whose TensorFlow has no accumulate
     assert said.code == 3
-    assert "out_of_memory" in said.error
+    assert said.error == "no offer fits: the batch does not fit its memory"
 
 
 def test_batch_has_one_value() -> None:
