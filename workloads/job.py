@@ -43,10 +43,8 @@ from trainplan.workloads.script import (
     Option,
     ReadScript,
     ScriptPath,
-    argument_problems,
     argument_words,
-    refused_arguments,
-    secrets_in,
+    problems_of,
     unknown_graph,
 )
 from trainplan.workloads.secret_references import Secrets
@@ -312,21 +310,16 @@ class TrainingJob(Value):
     @model_validator(mode="after")
     def _possible(self) -> Self:
         if self.script is not None:
-            refuse_all((*self._contradictions(), *self._of_its_arguments(), *sweep_problems(self)))
+            swept = () if self.sweep is None else self.sweep.values
+            refuse_all(
+                (*self._contradictions(), *problems_of(self.args, self.read_script, swept), *sweep_problems(self))
+            )
             return self
         alone = [name for name in _OF_A_SCRIPT if getattr(self, name)]
         of_script = (f"{name} is for a script of your own: name it as script" for name in alone)
         refuse_all((*self._contradictions(), *_of_fine_tuning(self), *self._of_the_net(), *of_script))
         refuse_all(sweep_problems(self))
         return self
-
-    def _of_its_arguments(self) -> Iterator[str]:
-        yield from secrets_in(self.args)
-        if self.read_script is not None:
-            yield from argument_problems(self.args, self.read_script.options)
-            keys = () if self.sweep is None else self.sweep.values
-            swept = [key.removeprefix("args.") for key in keys if key.startswith("args.")]
-            yield from refused_arguments(self.args, self.read_script, swept)
 
     def _contradictions(self) -> Iterator[str]:
         if self.checkpoint_every < timedelta(seconds=1):

@@ -212,6 +212,14 @@ def refused_arguments(args: Arguments, read: ReadScript, swept: Iterable[str] = 
             yield f"args: the script needs {_written(option.dest, option)}; write args: {{{option.dest}: …}}"
 
 
+def problems_of(args: Arguments, read: ReadScript | None, swept: Iterable[str]) -> Iterator[str]:
+    """All that is wrong with the arguments of a script, a sentence each; `swept` are keys such as args.lr."""
+    yield from secrets_in(args)
+    if read is not None:
+        yield from argument_problems(args, read.options)
+        yield from refused_arguments(args, read, [key[5:] for key in swept if key.startswith("args.")])
+
+
 _HELP = ("--help", "-h", "--version")
 
 

@@ -41,7 +41,6 @@ PILOT_FIGURES = (
 )  # fmt: skip
 
 _OF_A_SCRIPT = re.compile(rf"figure\.(?P<name>{FIGURE_NAME})", re.ASCII)
-"""How the trainer names a figure of a script in the line of its end (workloads/trainer/own_script.py)."""
 _MOST_REPORTED = 20
 _WIDTH = 80
 _OF_THE_TEST = {
@@ -301,8 +300,7 @@ def _reported(end: dict[str, Any]) -> dict[str, float]:
     """The figures of a script by its names, in the line of its end."""
     found = ((_OF_A_SCRIPT.fullmatch(name), value) for name, value in end.items())
     figures = {match[1]: float(value) for match, value in found if match is not None and _is_number(value)}
-    figures = {name: value for name, value in figures.items() if not any(secret_kinds(name))}
-    return dict([*figures.items()][:_MOST_REPORTED])
+    return dict([row for row in figures.items() if not any(secret_kinds(row[0]))][:_MOST_REPORTED])
 
 
 def reported_text(figures: dict[str, float]) -> str:
