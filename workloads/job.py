@@ -311,9 +311,8 @@ class TrainingJob(Value):
     def _possible(self) -> Self:
         if self.script is not None:
             swept = () if self.sweep is None else self.sweep.values
-            refuse_all(
-                (*self._contradictions(), *problems_of(self.args, self.read_script, swept), *sweep_problems(self))
-            )
+            of_args = problems_of(self.args, self.read_script, swept)
+            refuse_all((*self._contradictions(), *of_args, *sweep_problems(self)))
             return self
         alone = [name for name in _OF_A_SCRIPT if getattr(self, name)]
         of_script = (f"{name} is for a script of your own: name it as script" for name in alone)
@@ -536,8 +535,7 @@ class TrainingJob(Value):
     def _digest_of_script(self, read: ReadScript) -> str:
         """Of what runs: the script by what is in it, wherever it lies."""
         parts = [read.sha256, self.script_words, read.dependencies, self.framework, self.seed]
-        parts += [[file.path, file.source] for file in read.files]
-        parts += [read.inside] if read.inside else []
+        parts += [*([file.path, file.source] for file in read.files), *filter(None, [read.inside])]
         if self.sweep is not None:
             parts.append(self.sweep.model_dump(mode="json", exclude={"budget_usd"}))
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]

@@ -41,8 +41,7 @@ PILOT_FIGURES = (
 )  # fmt: skip
 
 _OF_A_SCRIPT = re.compile(rf"figure\.(?P<name>{FIGURE_NAME})", re.ASCII)
-_MOST_REPORTED = 20
-_WIDTH = 80
+_MOST_REPORTED, _WIDTH = 20, 80
 _OF_THE_TEST = {
     "accuracy": "hold_out_accuracy",
     "hold_out_images": "hold_out_images",
@@ -299,8 +298,8 @@ def _of_the_test(end: dict[str, Any]) -> dict[str, Any]:
 def _reported(end: dict[str, Any]) -> dict[str, float]:
     """The figures of a script by its names, in the line of its end."""
     found = ((_OF_A_SCRIPT.fullmatch(name), value) for name, value in end.items())
-    figures = {match[1]: float(value) for match, value in found if match is not None and _is_number(value)}
-    return dict([row for row in figures.items() if not any(secret_kinds(row[0]))][:_MOST_REPORTED])
+    rows = [(match[1], float(value)) for match, value in found if match is not None and _is_number(value)]
+    return dict([row for row in rows if not any(secret_kinds(row[0]))][:_MOST_REPORTED])
 
 
 def reported_text(figures: dict[str, float]) -> str:
