@@ -170,7 +170,10 @@ def looks_like_job(text: str) -> bool:
         data = parse_value(text, "text")
     except JobFileError:
         return re.search(r"^global_batch_size\s*:", text, re.MULTILINE) is not None
-    if not isinstance(data, dict) or not (isinstance(data.get("script"), str | dict) or "model" in data):
+    if not isinstance(data, dict):
+        return False
+    has_network = isinstance(data.get("model"), dict) and {"preset", "layers", "python", "onnx"} & data["model"].keys()
+    if not has_network and not isinstance(data.get("script"), str | dict):
         return False
     return 2 * len(data.keys() & TrainingJob.model_fields.keys()) >= len(data)
 

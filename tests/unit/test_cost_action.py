@@ -266,6 +266,7 @@ def test_a_script_that_may_run_longer_is_a_change_and_above_the_limit(checkout: 
         ("name: env\nchannels: [conda-forge]\ndependencies: [python]\n", False),
         ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {model: vgg}\n", False),
         ("stages: [test]\nscript: [make]\n", False),
+        ("trainer: {max_epochs: 3}\nmodel: {class_path: net.Net}\ndata: {class_path: net.Data}\n", False),
         ("- model\n", False),
     ],
 )
