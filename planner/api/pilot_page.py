@@ -11,7 +11,7 @@ from trainplan.planner.forecast.pilots import TRY_SETTINGS_SECONDS
 from trainplan.planner.forecast.script_work import known_rate
 from trainplan.planner.report.page import Column, Page, Table
 from trainplan.planner.runs.pilot import PilotResult, most_of
-from trainplan.planner.runs.receipt.receipt import figure_texts
+from trainplan.planner.runs.receipt.receipt_text import figure_texts
 from trainplan.pricing.devices import machines_text
 from trainplan.pricing.money import format_usd
 from trainplan.providers.registry import is_here, is_simulated

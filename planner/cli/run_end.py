@@ -17,7 +17,8 @@ from trainplan.planner.errors import ExitCode, LimitReachedError, StateError, Te
 from trainplan.planner.runs.execution.create import MakeRequest
 from trainplan.planner.runs.execution.executor import Detached, ended_error
 from trainplan.planner.runs.journal.journal import Journal
-from trainplan.planner.runs.receipt.receipt import Receipt, receipt_from, receipt_text
+from trainplan.planner.runs.receipt.receipt import Receipt, receipt_from
+from trainplan.planner.runs.receipt.receipt_text import receipt_text
 from trainplan.planner.runs.run import Outcome, Run
 from trainplan.planner.runs.runner import Runner
 from trainplan.providers import interrupts

@@ -26,6 +26,8 @@ MODULES = [
     *sorted(path for package in PACKAGES for path in (SOURCE / "trainplan" / package).rglob("*.py")),
 ]
 MOST_LINES = 600
+COPIED_WHOLE = {"trainplan.workloads.reporting.trainplan_run": 700}
+"""What people copy beside their own script as one file (docs/own-script.md) is not split."""
 TEST_MODULES = sorted((ROOT / "tests").rglob("*.py"))
 MOST_TEST_LINES = 700
 LEAST_PATIENCE_SECONDS = 60
@@ -45,8 +47,7 @@ IMPORTABLE = [name for name in map(dotted, MODULES) if not name.startswith(NOT_I
 
 def test_modules_are_short() -> None:
     lengths = {dotted(path): len(path.read_text("utf-8").splitlines()) for path in MODULES}
-    lengths["trainplan.workloads.reporting.trainplan_run"] -= 100  # one file, which people copy beside their scripts
-    assert not {name: lines for name, lines in lengths.items() if lines > MOST_LINES}
+    assert not {name: lines for name, lines in lengths.items() if lines > COPIED_WHOLE.get(name, MOST_LINES)}
 
 
 def test_test_modules_are_short() -> None:

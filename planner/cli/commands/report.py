@@ -21,7 +21,8 @@ from trainplan.planner.report.page import Cell, Chart, Page, Table
 from trainplan.planner.report.run_answer import answer, bills_text, trials_of
 from trainplan.planner.report.sweep_page import sweep_page
 from trainplan.planner.runs.journal.journal import Journal
-from trainplan.planner.runs.receipt.receipt import receipt_from, receipt_text
+from trainplan.planner.runs.receipt.receipt import receipt_from
+from trainplan.planner.runs.receipt.receipt_text import receipt_text
 from trainplan.planner.runs.report.document import Sources, run_document
 from trainplan.planner.runs.run import Run
 from trainplan.planner.settings import Settings

@@ -23,9 +23,9 @@ from trainplan.planner.runs.receipt.receipt import (
     Receipt,
     receipt_from,
     receipt_record,
-    receipt_text,
     write_receipt,
 )
+from trainplan.planner.runs.receipt.receipt_text import receipt_text
 from trainplan.planner.runs.run import Outcome, Phase, Run, attempt_deadline
 from trainplan.planner.runs.targets import Target, agreed
 from trainplan.planner.settings import Settings

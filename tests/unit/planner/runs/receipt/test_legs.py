@@ -13,7 +13,8 @@ from tests.builders import a_run, a_target, an_attempt
 from tests.doubles.clock import NOON
 from trainplan.planner.runs.directory.progress import Story
 from trainplan.planner.runs.receipt.legs import estimate_of, legs_of
-from trainplan.planner.runs.receipt.receipt import Ending, Receipt, receipt_record, receipt_text, write_receipt
+from trainplan.planner.runs.receipt.receipt import Ending, Receipt, receipt_record, write_receipt
+from trainplan.planner.runs.receipt.receipt_text import receipt_text
 from trainplan.planner.runs.run import Attempt, Outcome, Phase, Run
 from trainplan.planner.runs.targets import Target
 from trainplan.providers.base import EndKind

@@ -29,9 +29,9 @@ from trainplan.planner.runs.receipt.receipt import (
     measurement_of,
     receipt_from,
     receipt_record,
-    receipt_text,
     write_receipt,
 )
+from trainplan.planner.runs.receipt.receipt_text import receipt_text
 from trainplan.planner.runs.run import Outcome, Phase, Run
 from trainplan.planner.throughput.values import Basis
 from trainplan.pricing.devices import DeviceTable
