@@ -22,6 +22,7 @@ from trainplan.planner.report.html import (
     asset,
     bullets,
     document,
+    figures,
     joined,
     pairs,
     paragraphs,
@@ -29,7 +30,7 @@ from trainplan.planner.report.html import (
     table,
     tag,
 )
-from trainplan.planner.report.levers import levers_table
+from trainplan.planner.report.levers import levers_table, unfelt_text
 from trainplan.planner.report.page import Cell, Column, Table, Tone
 from trainplan.planner.throughput.values import Basis
 from trainplan.pricing.devices import device_text, machines_text
@@ -46,19 +47,19 @@ def estimate_html(estimate: Mapping[str, Any]) -> str:
     job, rows = estimate["job"], estimate["candidates"]
     title = f"{job['name']}: what training takes and costs"
     blocks: list[Content] = [
+        figures(_figures(estimate)),
         tag("p", answer(estimate), class_="answer"),
         tag("p", _job_line(job), class_="muted"),
         tag("p", _sweep_line(estimate), class_="muted") if "sweep" in estimate else None,
         tag("p", f"changed: {_changes(estimate['changed'])}", class_="muted") if estimate["changed"] else None,
     ]
+    grounds = _Grounds.of(rows)
     if rows:
-        grounds = _Grounds.of(rows)
         blocks += [
             section("Cost against time", _filters(estimate), cost_chart(rows)),
             section("Offers", tag("div", _offers(rows, grounds), class_="long"), _more(estimate), _why_not(rows)),
             _advice(estimate),
             section("What a change would save", *_levers(estimate)),
-            section("Where the figures come from", *_grounds(estimate, grounds)),
         ]
     else:
         blocks.append(_advice(estimate))
@@ -68,6 +69,7 @@ def estimate_html(estimate: Mapping[str, Any]) -> str:
         None
         if not rows and _this_machine(estimate)
         else section("Offers that were rejected", _rejections(estimate["rejections"])),
+        section("Where the figures come from", *_grounds(estimate, grounds)) if rows else None,
         section("How this page was made", _made(estimate)),
     ]
     return document(title, blocks, scripts=["rows.js", "chart.js"] if rows else [])
@@ -109,6 +111,24 @@ def answer(estimate: Mapping[str, Any]) -> str:
         f"{title}: {where}, {duration(first['total_seconds'])} for "
         f"{usd(first['cost_usd'])}. 80 % likely: {ends_of_time(first)}, {ends_of_cost(first)}."
     )
+
+
+def _figures(estimate: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What one would show to others: cost, time and machine of the first offer, each with what it means."""
+    rows = estimate["candidates"]
+    if not rows:
+        here = estimate["this_machine"]
+        if not _this_machine(estimate):
+            return []
+        return [(duration(here["total_seconds"]), "on this machine"), (usd(here["cost_usd"] or 0), "to pay")]
+    first = rows[0]
+    place = f"{first['market'].replace('_', ' ')}, {first['provider']} {first['region']}"
+    if first["basis"] == Basis.UNMEASURED:
+        cost, time = (f"up to {usd(first['cost_usd'])}", "the most"), (f"up to {duration(first['total_seconds'])}", "")
+    else:
+        cost = usd(first["cost_usd"]), f"80 % likely: {ends_of_cost(first)}"
+        time = duration(first["total_seconds"]), f"80 % likely: {ends_of_time(first)}"
+    return [cost, time, (device(first), place)]
 
 
 def _this_machine(estimate: Mapping[str, Any]) -> str:
@@ -346,7 +366,7 @@ def _more(estimate: Mapping[str, Any]) -> Markup:
 def _advice(estimate: Mapping[str, Any]) -> Markup:
     lines: list[Content] = [*estimate["own_prices"], *estimate["advice"]]
     here = estimate["this_machine"]
-    if here is not None:
+    if here is not None and (here["total_seconds"] or 0) <= LONGEST.total_seconds():
         lines.append(f"this machine ({here['name']}): {_own(here)}")
     lines += [f"{one['name']} of your own (nobody rents it out here): {_own(one)}" for one in estimate["named_devices"]]
     return section("Advice", bullets(lines))
@@ -370,7 +390,9 @@ def _levers(estimate: Mapping[str, Any]) -> list[Content]:
     levers = levers_table(rows)
     # A browser has room for the change; what wraps is the offer, or why there is none.
     columns = [column._replace(shrinks=column is levers.columns[-1]) for column in levers.columns]
-    return [table(levers._replace(columns=columns), "What a change would save"), paragraphs([LEVERS_TEXT])]
+    shown = table(levers._replace(columns=columns), "What a change would save") if levers.rows else None
+    more = unfelt_text(rows)
+    return [shown, paragraphs([f"{LEVERS_TEXT} {more.capitalize()}." if more else LEVERS_TEXT])]
 
 
 LEVERS_TEXT = (

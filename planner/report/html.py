@@ -78,6 +78,12 @@ def bullets(texts: Sequence[Content]) -> Markup:
     return tag("ul", *(tag("li", text) for text in texts)) if texts else Markup()
 
 
+def figures(rows: Sequence[tuple[str, Content]]) -> Markup:
+    """Figures in large type, each above what it is; nothing where there are none."""
+    tiles = [tag("div", tag("strong", figure), tag("span", what)) for figure, what in rows]
+    return tag("div", *tiles, class_="figures") if tiles else Markup()
+
+
 def pairs(rows: Iterable[tuple[str, Content]]) -> Markup:
     """Names with what each is, below each other."""
     return tag("dl", *(joined([tag("dt", name), tag("dd", content)]) for name, content in rows))
@@ -103,7 +109,12 @@ def table(rows: Table, caption: str, *, id_: str | None = None, row_attributes: 
         id_=id_,
         class_=" ".join(classes) or None,
     )
-    return tag("div", inner, class_="scroll", tabindex="0", role="region", aria_label=caption)
+    box = "scroll many" if len(rows.columns) > _FIT_A_PHONE else "scroll"
+    return tag("div", inner, class_=box, tabindex="0", role="region", aria_label=caption)
+
+
+_FIT_A_PHONE = 3
+"""Columns that a screen of 390 px holds; a table of more says there that it scrolls."""
 
 
 def _row(cells: Sequence[Content], value: str) -> str:

@@ -10,7 +10,7 @@ from trainplan.planner.report.html import Content, Markup, joined, tag
 
 WIDTH, HEIGHT = 760, 420
 """The picture's own units; a browser scales it to the page."""
-LEFT, RIGHT, TOP, BOTTOM = 74, 16, 14, 52
+LEFT, RIGHT, TOP, BOTTOM = 74, 16, 32, 52
 """What of them is around the plane of the chart."""
 
 
@@ -110,10 +110,7 @@ def _grid(x: Axis, y: Axis) -> Markup:
         parts.append(tag("text", text, x=LEFT - 8, y=at_pixel + 4, class_="y"))
     parts.append(tag("path", d=f"M{LEFT} {TOP}V{bottom}H{right}", class_="axis"))
     parts.append(tag("text", x.title, x=(LEFT + right) / 2, y=HEIGHT - 10, class_="x title"))
-    middle = (TOP + bottom) / 2
-    parts.append(
-        tag("text", y.title, x=0, y=0, class_="x title turned", transform=f"translate(16 {middle:g}) rotate(-90)")
-    )
+    parts.append(tag("text", y.title, x=4, y=14, class_="title"))  # above the axis: beside it are texts of any width
     return tag("g", *parts, aria_hidden="true")
 
 

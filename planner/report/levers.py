@@ -132,14 +132,36 @@ _COLUMNS = (
 
 def levers_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     """The objects of `lever_rows` as a table: a change each, with the new time and cost and by how much they differ."""
-    return Table(_COLUMNS, [_cells(row) for row in rows])
+    return Table(_COLUMNS, [_cells(row) for row in rows if _is_felt(row)])
+
+
+def unfelt_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """`7 changes make no difference, or leave no offer`; "" where each is in the table."""
+    count = sum(not _is_felt(row) for row in rows)
+    if not count:
+        return ""
+    what = "change that makes no difference or leaves" if count == 1 else "changes that make no difference or leave"
+    return f"not shown: {count} {what} no offer"
+
+
+_FELT_PERCENT = 0.5
+"""Less is shown as equal."""
+
+
+def _is_felt(row: Mapping[str, Any]) -> bool:
+    """Whether another time or cost comes of the change."""
+    if row["after"] is None or row["difference"] is None:
+        return False
+    percents = [row["difference"][key]["percent"] for key in _MEASURES]
+    return any(percent is None or abs(percent) >= _FELT_PERCENT for percent in percents)
 
 
 def _cells(row: Mapping[str, Any]) -> list[str | Cell]:
-    first = [f"{row['lever']} {row['from']} -> {row['to']}", "same" if row["same_work"] else "other"]
-    after, difference = row["after"], row["difference"]
-    if after is None or difference is None:
-        return [*first, "-", "-", Cell("no offer", Tone.WARNING), row["reason"] or ""]
+    before, after, difference = row["before"], row["after"], row["difference"]
+    device = device_text(after["device"], after["device_count"], 1.0, None)
+    is_moved = (after["device"], after["device_count"]) != (before["device"], before["device_count"])
+    moved = f" ({device})" if is_moved and device not in row["to"] else ""
+    first = [f"{row['lever']} {row['from']} -> {row['to']}{moved}", "same" if row["same_work"] else "other"]
     time = up_to(format_duration(timedelta(seconds=after["total_seconds"])), after["basis"])
     cost = up_to(format_usd(Decimal(str(after["cost_usd"]))), after["basis"])
     machines = machines_text(after["instance_type"], after["machines"])
@@ -158,7 +180,7 @@ def _percent(delta: Mapping[str, float | None]) -> str:
     percent = delta["percent"]
     if percent is None or not delta["absolute"]:
         return "  = "
-    return f"{percent:+5.0f} %"
+    return "  = " if abs(percent) < _FELT_PERCENT else f"{percent:+5.0f} %"
 
 
 def _noise(row: Mapping[str, Any]) -> str | Cell:
@@ -188,6 +210,7 @@ def levers_page(rows: Sequence[Mapping[str, Any]], job_line: str) -> Page:
         job_line,
         f"now: {now['instance_type']} {market} at {now['provider']} {now['region']}, {time}, {cost}",
         levers_table(rows),
+        *filter(None, [unfelt_text(rows)]),
         *LINES,
     ]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,7 +11,9 @@ from trainplan.planner.errors import ThisMachineError
 from trainplan.planner.runs.journal.reader import read_only
 
 if TYPE_CHECKING:
+    from trainplan.planner.runs.journal.journal import Journal
     from trainplan.planner.runs.journal.rows import LoggedEvent, RunSummary
+    from trainplan.planner.runs.money.spending import Month, Spending
     from trainplan.planner.runs.run import Run
     from trainplan.providers.base import RunId
 
@@ -27,6 +29,7 @@ class Board(NamedTuple):
     events: Sequence[tuple[RunId, LoggedEvent]]
     ended: Sequence[RunSummary]
     problems: Sequence[str] = ()
+    month: Month | None = None
 
 
 NOTHING = Board((), (), ())
@@ -35,8 +38,10 @@ NOTHING = Board((), (), ())
 class Home:
     """The home whose journal is shown. It is the person's own folder and no link, when the server begins and later."""
 
-    def __init__(self, folder: Path) -> None:
-        """Raises ThisMachineError for a folder that may be somebody else's."""
+    def __init__(self, folder: Path, spending: Callable[[Journal], Spending] | None = None) -> None:
+        """`spending` gives what the month has cost, from a journal. Raises ThisMachineError for a folder that may be
+        somebody else's."""
+        self._spending = spending
         self.journal = folder / "journal.sqlite"
         self._folder = folder
         self._first = self._checked()
@@ -57,7 +62,8 @@ class Home:
             live = [run for run in journal.live(problems.append) if run.live]
             summaries = journal.summaries(problems.append, ENDED + len(live))
             ended = [run for run in summaries if run.outcome is not None][:ENDED]
-            return Board(live, journal.newest_events(EVENTS), ended, sorted(set(problems)))
+            month = self._spending(journal).month(live) if self._spending is not None else None
+            return Board(live, journal.newest_events(EVENTS), ended, sorted(set(problems)), month)
 
     def run(self, run_id: RunId) -> tuple[Run, int]:
         """A run of exactly this id and the number of its newest event. Raises KeyError, ThisMachineError."""

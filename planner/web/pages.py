@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from trainplan.planner.report.html import Content, Markup, bullets, document, joined, section, table, tag
+from trainplan.planner.report.html import Content, Markup, bullets, document, figures, joined, section, table, tag
+from trainplan.planner.report.html_chart import Line, Spot, axis_over, chart
 from trainplan.planner.report.page import Cell, Column, Table, Tone
 from trainplan.planner.report.run_answer import bills_text
+from trainplan.planner.report.run_charts import number_text, ticks
 from trainplan.planner.report.run_page import run_blocks
+from trainplan.planner.runs.money.spending import month_began
 from trainplan.planner.runs.report.document import bills_figures
 from trainplan.planner.runs.run import Outcome, Phase, Run
 from trainplan.pricing.money import format_usd, format_usd_per_hour
 from trainplan.providers.registry import is_here, is_own, is_simulated
 
 if TYPE_CHECKING:
-    from trainplan.planner.runs.journal.rows import RunSummary
+    from trainplan.planner.runs.journal.rows import LoggedEvent, RunSummary
+    from trainplan.planner.runs.money.spending import Month
     from trainplan.planner.web.board import Board
     from trainplan.planner.web.commands import Commands, Look
 
@@ -38,7 +43,7 @@ _UNTOLD = ("notified", "charged", "cleared")
 
 def overview(board: Board, commands: Commands) -> str:
     """The first page."""
-    return _live_page(TITLE, overview_block(board, commands), "/events", [_ended(board.ended)])
+    return _live_page(TITLE, overview_block(board, commands), "/events", [_month(board.month), _ended(board.ended)])
 
 
 def overview_block(board: Board, commands: Commands) -> Markup:
@@ -70,15 +75,20 @@ def run_page(run: Run, report: dict[str, Any] | str, commands: Commands) -> str:
 def run_block(run: Run, commands: Commands) -> Markup:
     """The part of a run's page that is sent again whenever it changes."""
     row = _look_row(commands.look, run)
+    is_billed = run.bills and not is_own(run.provider)
     parts = [
         run.outcome.replace("_", " ") if run.outcome else run.phase.replace("_", " "),
         str(row.get("progress", "")) if run.live else "",
-        _bills_cell(run) if run.bills else "nothing of it bills",
+        _bills_cell(run) if is_billed else "nothing of it is billed",
     ]
     stop = commands.stop_text(run.run_id)
     return joined(
         [
-            tag("p", ", ".join(filter(None, parts)), class_="warning" if run.bills else None),
+            tag(
+                "p",
+                ", ".join(filter(None, parts)),
+                class_="warning" if run.bills and not is_own(run.provider) else None,
+            ),
             tag("p", stop, class_="warning") if stop else None,
             tag("p", _stop_link(run), class_="screen-only") if run.live and not stop else None,
         ]
@@ -90,7 +100,7 @@ def stop_question(run: Run, form_token: str) -> str:
     where = run.attempt.target.where if run.attempt and run.attempt.target else run.provider
     lines: list[Content] = [
         tag("p", f"Stop run {run.run_id} of {run.job_name}?", class_="answer"),
-        tag("p", f"It is {run.phase.replace('_', ' ')} at {where}, {_bills_cell(run) or 'nothing of it bills'}."),
+        tag("p", f"It is {run.phase.replace('_', ' ')} at {where}, {_bills_cell(run) or 'nothing of it is billed'}."),
         tag(
             "p",
             "Its trainer writes a last checkpoint; then its machine and everything else that it created is deleted. "
@@ -137,6 +147,58 @@ def _bills(live: Sequence[Run]) -> list[Content]:
     return [tag("p", f"{text}{more}", class_="answer"), tag("p", note, class_="muted")]
 
 
+def _month(month: Month | None) -> Markup:
+    """What the month has cost beside its budgets, and how that came about."""
+    if month is None:
+        return Markup()
+    total = sum((cost.usd for cost in month.costs), Decimal(0))
+    tiles = [(format_usd(total), f"runs that ended in {month.now:%B %Y}")]
+    tiles += [(format_usd(month.may_spend_usd), "live runs may come to, at most")] if month.may_spend_usd else []
+    tiles += [
+        (format_usd(one.limit_usd), f"budget{f' of project {one.project}' if one.project else ' of the month'}")
+        for one in month.budgets
+    ]
+    bars: list[Content] = [
+        tag(
+            "meter",
+            min=0,
+            max=float(one.limit_usd),
+            value=float(one.spent_usd + one.may_spend_usd),
+            aria_label=one.text,
+        )
+        for one in month.budgets
+        if one.limit_usd > 0
+    ]
+    note = (
+        None if month.budgets else tag("p", "No budget is set (budget_usd_per_month in settings.toml).", class_="muted")
+    )
+    return section("This month", figures(tiles), *bars, note, _month_chart(month) if total else None)
+
+
+def _month_chart(month: Month) -> Markup:
+    """Dollars since the first of the month, a step for each run, against the budget of all runs."""
+    began = month_began(month.now)
+
+    def day(at: datetime) -> float:
+        return 1 + (at - began) / timedelta(days=1)
+
+    sums = list(accumulate(float(cost.usd) for cost in month.costs))
+    points = [(1.0, 0.0), *zip((day(cost.at) for cost in month.costs), sums, strict=True), (day(month.now), sums[-1])]
+    lines = [Line("spent", points, "actual", is_step=True)]
+    limits = [float(one.limit_usd) for one in month.budgets if not one.project]
+    lines += [Line("budget", [(1.0, limit), (day(month.now), limit)], "bad") for limit in limits]
+    spots = [
+        Spot(day(cost.at), usd, f"{format_usd(cost.usd)} on {cost.at:%d %B}, {usd:.2f} USD in all", style="actual")
+        for cost, usd in zip(month.costs, sums, strict=True)
+    ]
+    values = [0.0, sums[-1], *limits]
+    x = axis_over(
+        "day of the month (UTC)", [1.0, day(month.now)], ticks([1.0, day(month.now)], number_text, is_whole=True)
+    )
+    y = axis_over("USD", values, ticks(values, lambda value: f"${number_text(value)}"))
+    return chart("What this month has cost", x, y, spots, lines)
+
+
 def _live_table(live: Sequence[Run], commands: Commands) -> Markup:
     rows: list[list[str | Cell]] = []
     for run in live:
@@ -164,7 +226,7 @@ def _live_table(live: Sequence[Run], commands: Commands) -> Markup:
 
 
 def _rate(run: Run) -> str | Cell:
-    if not run.bills:
+    if not run.bills or is_own(run.provider):
         return "-"
     text = format_usd_per_hour(run.bills_usd_per_hour)
     return Cell(text, Tone.FAINT if is_simulated(run.provider) else Tone.WARNING)
@@ -207,12 +269,26 @@ def _events(board: Board) -> list[Content]:
     for run_id, event in board.events:
         if event.kind in _UNTOLD or event.detail in _UNTOLD:
             continue
-        detail = f": {event.detail}" if event.detail else ""
         run = runs.get(run_id)
-        what = f"{run.job_name if run else 'run'} {run_id} {event.kind.replace('_', ' ')}{detail}"
+        what = f"{run.job_name if run else 'run'} {run_id}: {_event_text(event)}"
         text = f"{_local(event.at, seconds=True)}{_clock(run)} {what}"
         lines.append(Cell(text, Tone.WARNING) if event.kind == Phase.INTERRUPTED else text)
     return lines
+
+
+_EVENTS = {
+    "asking": "asked for a machine", "stop asked": "asked to stop", "told to stop": "its trainer was asked to stop",
+    "receipt": "receipt written", "booting": "the machine starts", "running": "training",
+    "collecting": "fetching its model",
+    "tearing_down": "deleting what was created", "done": "ended", "planned": "planned", "launching": "launching",
+    "interrupted": "the machine was taken back",
+}  # fmt: skip
+"""Kinds of events of the journal, in words for people. Others stand as they are."""
+
+
+def _event_text(event: LoggedEvent) -> str:
+    text = _EVENTS.get(event.kind, event.kind.replace("_", " "))
+    return f"{text} ({event.detail})" if event.detail else text
 
 
 def _ended(runs: Sequence[RunSummary]) -> Markup:

@@ -48,10 +48,10 @@ def test_an_interruption_appears_and_the_keyboard_stays_where_it_was(
     run = launched(desk)
     page = opener.open(visitor.server.access.address)
     assert page.locator(".answer").inner_text().startswith("1 run costs $3.600/h, until ")
-    page.get_by_text("live", exact=True).wait_for()
+    page.get_by_text("This page updates by itself.", exact=True).wait_for()
     page.locator(f"#stop-{run.run_id}").focus()
     desk.journal.save(run.moved(Phase.INTERRUPTED), desk.clock.now(), "attempt 1: spot took it back")
-    page.get_by_text("interrupted: attempt 1: spot took it back").wait_for()
+    page.get_by_text("the machine was taken back (attempt 1: spot took it back)").wait_for()
     assert page.locator("td.warning", has_text="interrupted").count() == 1
     assert page.evaluate("document.activeElement.id") == f"stop-{run.run_id}"
     assert opener.findings(page) == []

@@ -12,6 +12,7 @@ import typer
 from trainplan.planner.api import build
 from trainplan.planner.cli import options
 from trainplan.planner.errors import BadInputError, ThisMachineError
+from trainplan.planner.runs.money.spending import spending
 from trainplan.planner.web.board import Home
 from trainplan.planner.web.commands import Commands
 from trainplan.planner.web.server import Server
@@ -36,7 +37,7 @@ def command(
     with build.journal(settings):
         pass  # it is made, or refused where another version wrote it; from here on it is read only
     clock = build.clock()
-    home = Home(settings.home)
+    home = Home(settings.home, lambda journal: spending(journal, settings, clock))
     try:
         server = Server(port, home, Commands(clock.now), clock)
     except OSError as error:

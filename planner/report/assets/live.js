@@ -5,6 +5,7 @@ const live = document.getElementById("live");
 const state = document.getElementById("state");
 let source = null;
 let began = "";
+const LIVE = "This page updates by itself.";
 
 const show = (html) => {
   // A document of its own runs no script, and the policy of this one lets none run either.
@@ -20,12 +21,12 @@ const show = (html) => {
 const open = () => {
   if (source || document.hidden) return;
   source = new EventSource(live.dataset.events);
-  source.onopen = () => { state.textContent = "live"; };
+  source.onopen = () => { state.textContent = LIVE; };
   source.addEventListener("page", (event) => {
     const message = JSON.parse(event.data);
     show(message.html);
     began ||= message.version;
-    state.textContent = message.version === began ? "live" : "live; what stands below has changed since: reload the page to see it";
+    state.textContent = message.version === began ? LIVE : "what stands below has changed since: reload the page to see it";
   });
   source.onerror = () => {
     state.textContent = source.readyState === EventSource.CLOSED

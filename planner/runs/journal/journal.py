@@ -20,6 +20,7 @@ from trainplan.planner.runs.journal.rows import (
     NO_ROW,
     LoggedEvent,
     RunSummary,
+    Spent,
     aware,
     logged_event,
     merged_record,
@@ -282,16 +283,16 @@ class Journal:
         """Where runs were launched, the done ones too."""
         return frozenset(row["provider"] for row in self._rows("SELECT DISTINCT provider FROM runs") if row["provider"])
 
-    def spent_usd_since(self, at: datetime, providers: Sequence[str]) -> list[tuple[str, Decimal]]:
-        """The project of each done run at these providers whose receipt was written since then, and what it came to."""
+    def spent_usd_since(self, at: datetime, providers: Sequence[str]) -> list[Spent]:
+        """What each done run at these providers came to whose receipt was written since then, in no order."""
         rows = self._rows(
-            "SELECT receipt_json FROM runs WHERE phase = ? AND receipt_json IS NOT NULL AND run_id IN"
-            " (SELECT run_id FROM events WHERE kind = 'receipt' AND at >= ?)"
+            "SELECT receipt_json, (SELECT max(at) FROM events WHERE events.run_id = runs.run_id AND kind = 'receipt')"
+            " AS written FROM runs WHERE phase = ? AND receipt_json IS NOT NULL AND written >= ?"
             f" AND provider IN ({', '.join('?' * len(providers))})",
             Phase.DONE, at.isoformat(), *providers,
         )  # fmt: skip
-        receipts = (json.loads(row["receipt_json"]) for row in rows)
-        return [(str(receipt.get("project", "")), Decimal(str(receipt["actual_usd"]))) for receipt in receipts]
+        receipts = ((aware(row["written"]), json.loads(row["receipt_json"])) for row in rows)
+        return [Spent(str(one.get("project", "")), Decimal(str(one["actual_usd"])), when) for when, one in receipts]
 
     def unverified(self) -> Sequence[Run]:
         """The runs that are not done and whose teardown could not be verified."""

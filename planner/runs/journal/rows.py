@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from datetime import datetime
+from decimal import Decimal
 from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -43,6 +44,14 @@ class RunSummary(NamedTuple):
     outcome: Outcome | None
     receipt: Mapping[str, Any] = MappingProxyType({})
     project: str = ""
+
+
+class Spent(NamedTuple):
+    """What a run came to: its project ("": none), dollars, and when its receipt was written."""
+
+    project: str
+    usd: Decimal
+    at: datetime
 
 
 class LoggedEvent(NamedTuple):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from trainplan.planner.clock import Clock, SystemClock
 from trainplan.planner.errors import RefusedError
@@ -17,6 +17,7 @@ from trainplan.providers.registry import clouds
 
 if TYPE_CHECKING:
     from trainplan.planner.runs.journal.journal import Journal
+    from trainplan.planner.runs.journal.rows import Spent
     from trainplan.planner.runs.run import Run
     from trainplan.planner.settings import Settings
 
@@ -44,24 +45,37 @@ class Spending:
 
     def budgets(self, project: str | None = None) -> list[MonthlyBudget]:
         """How the month's budgets stand that are set: that of all runs, and those of the projects (or of one)."""
-        limits = [] if self._limit_usd is None else [("", self._limit_usd)]
-        limits += [(name, usd) for name, usd in self._of_projects_usd.items() if project in (None, name)]
-        if not limits:
+        if self._limit_usd is None and not self._of_projects_usd:
             return []
         now = self._clock.now()
         # The first sum has only runs that are done, the second only runs that are not: no run counts twice.
         spent = self._journal.spent_usd_since(month_began(now), clouds())
         live = [run for run in self._journal.live() if run.live and run.provider in clouds()]
+        return self._standing(project, spent, live, now)
+
+    def _standing(
+        self, project: str | None, spent: Sequence[Spent], live: Sequence[Run], now: datetime
+    ) -> list[MonthlyBudget]:
+        limits = [] if self._limit_usd is None else [("", self._limit_usd)]
+        limits += [(name, usd) for name, usd in self._of_projects_usd.items() if project in (None, name)]
         return [
             monthly_budget(
                 limit_usd,
-                [usd for other, usd in spent if name in ("", other)],
+                [usd for other, usd, _ in spent if name in ("", other)],
                 [run for run in live if name in ("", run.project)],
                 now,
                 name,
             )
             for name, limit_usd in limits
         ]
+
+    def month(self, live: Sequence[Run]) -> Month:
+        """What this calendar month (UTC) has cost so far and these live runs may still cost, beside the budgets."""
+        now = self._clock.now()
+        costs = sorted(self._journal.spent_usd_since(month_began(now), clouds()), key=lambda cost: cost.at)
+        billed = [run for run in live if run.provider in clouds()]
+        may_spend_usd = sum((most_usd(run, now) for run in billed), Decimal(0))
+        return Month(now, costs, may_spend_usd, self._standing(None, costs, billed, now))
 
     @contextmanager
     def launching(self, run: Run) -> Iterator[None]:
@@ -124,6 +138,15 @@ class MonthlyBudget:
             f"{self.text}",
             f"launch it with a lower --budget or a shorter --deadline, or raise {self._setting} in settings.toml",
         )
+
+
+class Month(NamedTuple):
+    """`costs` by time: runs that ended this month. `may_spend_usd` as in MonthlyBudget, of all runs that are live."""
+
+    now: datetime
+    costs: Sequence[Spent]
+    may_spend_usd: Decimal
+    budgets: Sequence[MonthlyBudget]
 
 
 def monthly_budget(

@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from datetime import timedelta
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,6 +21,7 @@ from trainplan.planner.runs.execution.executor import Detached
 from trainplan.planner.runs.run import Phase
 from trainplan.planner.web.commands import STOPPING, Answer, execute
 from trainplan.planner.web.server import UNSEEN
+from trainplan.pricing.money import format_usd
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,6 +89,25 @@ def test_runs_that_no_cloud_bills_are_told_beside(desk: Desk, visitor: Visitor) 
     assert run.run_id in visitor.get("/").body
 
 
+def test_the_month_stands_beside_its_budget(desk: Desk, clock: FakeClock) -> None:
+    desk.scripts(trains_well)
+    desk.launch()
+    db = desk.journal._db
+    db.execute("UPDATE runs SET run_json = json_set(run_json, '$.provider', 'aws')")
+    db.execute("UPDATE runs SET receipt_json = json_set(receipt_json, '$.actual_usd', 12.5)")
+    (spent,) = desk.journal.spent_usd_since(clock.now().replace(day=1), ["aws"])
+    assert spent.usd == Decimal("12.5")
+    with serving(desk.settings.home, clock, limit_usd=Decimal(50)) as visitor:
+        page = visitor.enter().get("/").body
+    month = page.partition("<h2>This month</h2>")[2].partition("<h2>")[0]
+    assert f"<strong>{format_usd(spent.usd)}</strong><span>runs that ended in {clock.now():%B %Y}" in month
+    assert "<strong>$50.00</strong><span>budget of the month</span>" in month
+    assert re.search(r'<meter min="0" max="50" value="[0-9.e-]+" aria-label="this month: [^"]* spent', month)
+    assert "What this month has cost" in month
+    with serving(desk.settings.home, clock) as visitor:
+        assert "No budget is set" in visitor.enter().get("/").body
+
+
 def test_a_run_that_has_ended_is_listed_with_its_cost(desk: Desk, visitor: Visitor) -> None:
     desk.scripts(trains_well)
     run, receipt = desk.launch()
@@ -102,9 +123,9 @@ def test_an_interruption_comes_by_itself(desk: Desk, visitor: Visitor) -> None:
     with visitor.stream("/events") as news:
         assert "interrupted" not in next(news)["html"]
         desk.journal.save(run.moved(Phase.INTERRUPTED), desk.clock.now(), "attempt 1: spot took it back")
-        message = next(one["html"] for one in news if "interrupted" in one["html"])
+        message = next(one["html"] for one in news if "taken back" in one["html"])
         assert ("td", {"class": "warning"}) in Reader(message).elements
-        assert f"tiny {run.run_id} interrupted: attempt 1: spot took it back" in message
+        assert f"tiny {run.run_id}: the machine was taken back (attempt 1: spot took it back)" in message
 
 
 def test_a_command_that_cannot_be_started_is_told_and_may_be_asked_for_again(

@@ -9,9 +9,12 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trainplan.planner.runs.journal.locks import RunLocks
+from trainplan.planner.runs.money.spending import Spending
 from trainplan.planner.web.board import Home
 from trainplan.planner.web.commands import Answer, Commands
 from trainplan.planner.web.server import Server
@@ -122,9 +125,12 @@ def _header(line: str) -> tuple[str, str]:
 
 
 @contextmanager
-def serving(folder: Path, clock: FakeClock, typed: Typed | None = None) -> Iterator[Visitor]:
-    """A server over the home in `folder`, until the block ends."""
-    server = Server(0, Home(folder), Commands(clock.now, typed or Typed()), clock)
+def serving(
+    folder: Path, clock: FakeClock, typed: Typed | None = None, limit_usd: Decimal | None = None
+) -> Iterator[Visitor]:
+    """A server over the home in `folder`, with this budget for the month, until the block ends."""
+    home = Home(folder, lambda journal: Spending(journal, limit_usd, clock, RunLocks(folder / "locks")))
+    server = Server(0, home, Commands(clock.now, typed or Typed()), clock)
     server.poll_seconds = 0.01
     thread = threading.Thread(target=server.serve)
     thread.start()
