@@ -330,8 +330,8 @@ def _() -> None:
 def _() -> None:
     real = cleanups.look
 
-    def looked(provider: Any, runs: Any, *given: Any) -> Any:
-        found = real(provider, runs, *given)
+    def looked(provider: Any, runs: Any, *given: Any, **named: Any) -> Any:
+        found = real(provider, runs, *given, **named)
         known = runs() or {}
         return replace(found, resources=tuple(row for row in found.resources if row.resource.run_id in known))
 
