@@ -105,6 +105,11 @@ class AddedOffers:
         self._own = own
         self._catalog = catalog
 
+    @classmethod
+    def beside(cls, offers: Sequence[Offer], rates: Sequence[ProviderRates], catalog: OfferSource) -> AddedOffers:
+        """These offers, which providers list themselves, beside those of the catalog."""
+        return cls(GivenOffers(offers, rates, catalog), catalog)
+
     @property
     def devices(self) -> DeviceTable:
         return self._catalog.devices

@@ -9,7 +9,7 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Any, overload
 
-from trainplan.planner.api import build
+from trainplan.planner.api import build, words
 from trainplan.planner.api.calls import in_python, library_call
 from trainplan.planner.api.data_steps import check_at_launch
 from trainplan.planner.api.launch import launch_query
@@ -45,7 +45,7 @@ class Pilot:
     region: str
     instance_type: str
     market: str
-    outcome: str | None
+    outcome: words.Outcome | None
     why: str
     usd: float
     estimated_images_per_second: float | None

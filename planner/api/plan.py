@@ -139,7 +139,10 @@ class Plan(Sequence[Offer]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[Offer]: ...
     def __getitem__(self, index: int | slice) -> Offer | Sequence[Offer]:
-        return self._offers[index]
+        try:
+            return self._offers[index]
+        except IndexError:
+            raise IndexError(f"there is no plan[{index}]: the plan has {len(self)} offers, from plan[0] on") from None
 
     def __len__(self) -> int:
         return len(self._offers)
@@ -314,6 +317,8 @@ def plan_of(training_job: TrainingJob, wanted: PlanQuery, settings: Settings) ->
     forecast, query = planning.planned(training_job, query, settings, now)
     if not forecast.ranking and not planning.is_answered_here(forecast, query):
         raise nothing_left(forecast)
+    if forecast.this_machine is not None:  # what else keeps it busy changes, and the answers of a plan do not
+        query = query._replace(free_share=forecast.this_machine.free_share)
     return Plan(Job(training_job), forecast, _Asked(training_job, wanted, query, settings, now))
 
 

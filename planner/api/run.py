@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from trainplan.planner.api import build
+from trainplan.planner.api import build, words
 from trainplan.planner.api.after_run import after_run
 from trainplan.planner.api.calls import library_call
 from trainplan.planner.api.event_lines import Lines
@@ -49,8 +49,7 @@ _HISTORY = (
 class RunStatus:
     """How a run stands.
 
-    `phase` is planned, launching, booting, running, collecting, tearing_down, interrupted or done; `outcome` how it
-    ended (None: it has not): succeeded, stopped, deadline, budget, interrupted, no_capacity, refused or failed, with a
+    `phase` is one of `trainplan.Phase`; `outcome`, one of `trainplan.Outcome`, how it ended (None: it has not), with a
     `message`. `step` of `total_steps` is the newest optimizer step, `usd` what it has cost so far, `usd_per_hour` what
     bills at this moment, `ends_by` when it ends itself at the latest. `trouble` says why it could not be looked at.
     """
@@ -58,8 +57,8 @@ class RunStatus:
     run_id: str
     job_name: str
     provider: str
-    phase: str
-    outcome: str | None
+    phase: words.Phase
+    outcome: words.Outcome | None
     message: str | None
     step: int | None
     total_steps: int | None
@@ -71,7 +70,7 @@ class RunStatus:
     @property
     def is_done(self) -> bool:
         """Whether it has ended and nothing of it is left to delete."""
-        return self.phase == Phase.DONE
+        return self.phase == "done"
 
 
 class Run:
@@ -117,8 +116,8 @@ class Run:
             run_id=run.run_id,
             job_name=run.job_name,
             provider=run.provider,
-            phase=str(run.phase),
-            outcome=None if run.outcome is None else str(run.outcome),
+            phase=cast("words.Phase", str(run.phase)),
+            outcome=None if run.outcome is None else cast("words.Outcome", str(run.outcome)),
             message=run.message,
             step=progress.step,
             total_steps=progress.total_steps or run.total_steps,

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from trainplan.planner.forecast.allowances import Allowances
@@ -423,10 +422,10 @@ class Plan(NamedTuple):
     advice: tuple[str, ...]
     offers_seen: int
     own_notes: tuple[str, ...] = ()
-    credit_usd: Mapping[str, Decimal] = MappingProxyType({})
+    credit_usd: Mapping[str, Decimal] = {}
     groups: tuple[Group, ...] = ()
     named_devices: tuple[MachineEstimate, ...] = ()
-    device_groups: Mapping[str, str] = MappingProxyType({})
+    device_groups: Mapping[str, str] = {}
     operator_seconds: tuple[float, ...] = ()
     grid: Candidate | None = None
     tax_percent: Decimal = Decimal(0)

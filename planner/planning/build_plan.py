@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache, partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from trainplan.planner.errors import BadInputError, NothingFitsError, NothingLeftError, ThisMachineError
@@ -105,8 +104,8 @@ class PlanQuery(NamedTuple):
     catalog: Path | None = None
     offer_source: Callable[[OfferSource], OfferSource] | None = None
     evidence: tuple[Evidence, ...] = ()
-    scores: Mapping[MachinePlacement, Obtainability] = MappingProxyType({})
-    queue_waits: Mapping[MachinePlacement, QueueWait] = MappingProxyType({})
+    scores: Mapping[MachinePlacement, Obtainability] = {}
+    queue_waits: Mapping[MachinePlacement, QueueWait] = {}
 
     def in_numbers(self, nodes: Sequence[int], plan: Plan) -> PlanQuery:
         """The query for these numbers of machines (none: the query as it is) of the provider that is first in the plan:
@@ -143,9 +142,10 @@ def with_listed_offers(
             say(f"{name}: left out: {error.message}")
     if not rates:
         return query
+    # Functions of a module with their arguments: a plan, which has its query, can be pickled.
     if SIMULATED in query.providers and {SIMULATED, THIS_MACHINE}.issuperset(query.providers):
         return query._replace(offer_source=partial(GivenOffers, offers, rates))
-    return query._replace(offer_source=lambda catalog: AddedOffers(GivenOffers(offers, rates, catalog), catalog))
+    return query._replace(offer_source=partial(AddedOffers.beside, offers, rates))
 
 
 def make_plan(

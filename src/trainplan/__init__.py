@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from trainplan.planner.api.pilots import Pilot, Pilots, pilot
     from trainplan.planner.api.plan import Lever, Offer, Plan, estimate
     from trainplan.planner.api.run import Run, RunStatus, runs
+    from trainplan.planner.api.words import Outcome, Phase
     from trainplan.planner.errors import (
         BadInputError,
         DeclinedError,
@@ -41,6 +42,8 @@ __all__ = [
     "NoCapacityError",
     "NothingLeftError",
     "Offer",
+    "Outcome",
+    "Phase",
     "Pilot",
     "Pilots",
     "Plan",
@@ -64,6 +67,8 @@ _MODULES = {
     "Job": "api.job",
     "Lever": "api.plan",
     "Offer": "api.plan",
+    "Outcome": "api.words",
+    "Phase": "api.words",
     "Pilot": "api.pilots",
     "Pilots": "api.pilots",
     "Plan": "api.plan",

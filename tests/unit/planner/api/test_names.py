@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import subprocess
 import sys
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 import pytest
 
 import trainplan
-from tests.conftest import Golden
+from tests.conftest import ROOT, Golden
+from trainplan.planner.runs.run import Outcome, Phase
 
 MOST_SECONDS = 0.15
 SDKS = {
@@ -52,6 +54,17 @@ def test_the_import_is_quick_and_loads_no_sdk() -> None:
     assert "trainplan" in modules
 
 
+def test_phases_and_outcomes_are_those_of_runs() -> None:
+    assert get_args(trainplan.Phase) == tuple(Phase)
+    assert get_args(trainplan.Outcome) == tuple(Outcome)
+
+
+def test_every_error_is_in_the_index_of_the_page() -> None:
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    rows = [line.split("`")[1] for line in page.splitlines() if re.match(r"\| `\w+Error` \|", line)]
+    assert rows == sorted(name for name in trainplan.__all__ if name.endswith("Error"))
+
+
 def test_another_name_is_not_there() -> None:
     with pytest.raises(AttributeError, match="no attribute 'lunch'"):
         trainplan.lunch  # noqa: B018
@@ -59,6 +72,8 @@ def test_another_name_is_not_there() -> None:
 
 
 def _lines(name: str, value: Any) -> list[str]:
+    if get_origin(value) is Literal:
+        return [f"{name} = {' | '.join(get_args(value))}"]
     if not inspect.isclass(value):
         return [f"{name}{inspect.signature(value)}"]
     head = f"{name}({', '.join(base.__name__ for base in value.__bases__)})"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 import re
 from collections.abc import Iterator
 from datetime import timedelta
@@ -49,6 +51,32 @@ def test_offers_are_ranked_and_within_the_limits(plan: Plan) -> None:
         assert offer.plan is plan
     assert plan[0].usd == min(offer.usd for offer in plan if offer.can_launch)
     assert list(plan[1:3]) == [plan[1], plan[2]]
+
+
+@pytest.mark.parametrize("providers", [[], ["sim"], ["sim", "aws"], ["local"]])
+def test_a_plan_and_its_offers_are_pickled_and_copied(providers: list[str]) -> None:
+    plan = estimate(Job.read(EXAMPLES / "digits-vgg.yaml"), providers=providers)
+    document = plan.to_dict()
+    for other in (pickle.loads(pickle.dumps(plan)), copy.copy(plan), copy.deepcopy(plan)):
+        assert [*other] == [*plan]
+        assert (other.this_machine, other.advice, repr(other)) == (plan.this_machine, plan.advice, repr(plan))
+        assert other.to_dict() == document
+    offer = pickle.loads(pickle.dumps(plan[0]))
+    assert offer == plan[0]
+    assert offer.plan[0] is offer
+    assert copy.deepcopy(plan[0]).explain() == plan[0].explain()
+
+
+def test_a_pickled_plan_plans_on_with_what_it_was_asked() -> None:
+    plan = estimate(Job.read(EXAMPLES / "digits-vgg.yaml"), providers=["sim", "aws"])
+    other = pickle.loads(pickle.dumps(plan))  # before its documents are made
+    assert other.to_dict() == plan.to_dict()
+    assert [*other.anew()] == [*plan]
+
+
+def test_a_row_that_is_not_there_is_named(plan: Plan) -> None:
+    with pytest.raises(IndexError, match=rf"there is no plan\[999\]: the plan has {len(plan)} offers"):
+        plan[999]
 
 
 def test_nothing_beats_the_front_and_everything_else_is_beaten(plan: Plan) -> None:
