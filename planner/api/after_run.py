@@ -5,9 +5,9 @@ A run is what it is, whatever becomes of this: what fails is told with the comma
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
+from trainplan.planner.api.told import tell
 from trainplan.planner.errors import PlanError
 from trainplan.planner.runs.journal.reader import recorded_job
 from trainplan.planner.runs.run import Outcome
@@ -46,7 +46,7 @@ def _export(run: Run, job: TrainingJob, settings: Settings, images: Path | None)
         _tell(error)
         failed = [*job.export]
     if failed:
-        sys.stderr.write(f"plan convert {run.run_id} --to {','.join(failed)} tries again\n")
+        tell(f"plan convert {run.run_id} --to {','.join(failed)} tries again")
 
 
 def _track(job: TrainingJob, receipt: Receipt, tracker: str) -> None:
@@ -59,8 +59,8 @@ def _track(job: TrainingJob, receipt: Receipt, tracker: str) -> None:
     except PlanError as error:
         _tell(error)
         return
-    sys.stderr.write(f"{tracker}: {where}\n")
+    tell(f"{tracker}: {where}")
 
 
 def _tell(error: PlanError) -> None:
-    sys.stderr.write(f"{error.message}{f'; {error.hint}' if error.hint else ''}\n")
+    tell(f"{error.message}{f'; {error.hint}' if error.hint else ''}")

@@ -10,6 +10,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Protocol
 
+from trainplan.planner.api.told import kernel_here
 from trainplan.planner.clock import Clock, SystemClock
 from trainplan.planner.errors import BadInputError, DeclinedError, PlanError
 from trainplan.providers import interrupts
@@ -108,8 +109,7 @@ class Notebook:
 
 def terminal_here() -> Terminal:
     """Where somebody may sit: a notebook, where this is one, else standard input."""
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    kernel = getattr(shell, "kernel", None)
+    kernel = kernel_here()
     return StandardTerminal() if kernel is None else Notebook(kernel, input)
 
 

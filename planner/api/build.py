@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING
 
+from trainplan.planner.api.told import tell
 from trainplan.planner.clock import Clock, SystemClock
 from trainplan.planner.errors import BadInputError, PlanError, from_provider
 from trainplan.planner.home.client import Client, own_client
@@ -53,7 +53,7 @@ def clock_of(cloud: Provider) -> Clock:
 def _tell_once(provider: str, text: str) -> None:
     if provider not in _NOTED_PROVIDERS:
         _NOTED_PROVIDERS.add(provider)
-        sys.stderr.write(f"{text}\n")
+        tell(text)
 
 
 def provider_names(value: str | None) -> tuple[str, ...]:
@@ -61,7 +61,7 @@ def provider_names(value: str | None) -> tuple[str, ...]:
     for one that is not there."""
     if value is None:
         for line in plug_in_problems():
-            _tell(f"warning: {line}")
+            tell(f"warning: {line}")
         return names()
     if same := same_name(value, FACTORIES):
         return (same,)
@@ -81,7 +81,7 @@ def client(settings: Settings) -> Client:
     """The client that this home is; what the person has to know of it goes to stderr."""
     ours = own_client(settings)
     if ours.notice:
-        sys.stderr.write(f"{ours.notice}\n")
+        tell(ours.notice)
     return ours
 
 
@@ -90,10 +90,6 @@ def journal(settings: Settings, busy_seconds: float = BUSY_MILLISECONDS / 1000) 
     for `busy_seconds`."""
     client(settings)
     return Journal.open(settings.journal, busy_seconds)
-
-
-def _tell(line: str) -> None:
-    sys.stderr.write(f"{line}\n")
 
 
 def provider(name: str, settings: Settings) -> Provider:
@@ -171,7 +167,7 @@ def surroundings(settings: Settings, *, calibrates: bool = False) -> Surrounding
         provider_of=providers(settings),
         is_used=lambda name: is_used(name, settings),
         now=clock().now,
-        say=_tell,
+        say=tell,
         calibrates=calibrates,
     )
 

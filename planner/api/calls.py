@@ -6,6 +6,7 @@ import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from trainplan.planner.api.told import output_of_call
 from trainplan.planner.errors import PlanError, from_provider
 from trainplan.planner.home.files import private_files
 from trainplan.providers.errors import ProviderError
@@ -54,7 +55,7 @@ def library_call(budget: str = _OF_AN_ESTIMATE) -> Iterator[None]:
     from trainplan.planner.api import build
 
     try:
-        with private_files():
+        with private_files(), output_of_call():
             yield
     except ProviderError as error:
         raise _in_words_of_python(from_provider(error), budget) from error

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from trainplan.planner.api import build
 from trainplan.planner.api.counted_images import with_images
+from trainplan.planner.api.told import tell
 from trainplan.planner.datasets.storage_costs import format_bytes
 from trainplan.planner.datasets.transfer import DataTransfer, plan_transfer, send
 from trainplan.planner.errors import BadInputError, from_provider
@@ -71,7 +71,8 @@ def check_at_launch(job: TrainingJob, told: list[str] | None = None) -> Training
             f"plan data check {shlex.quote(str(folder))} lists every problem",
         )
     lines = launch_lines(report)
-    sys.stderr.writelines(f"{line}\n" for line in lines)
+    for line in lines:
+        tell(line)
     if told is not None:
         told += lines
     job = with_images(job, report.train_images)
@@ -83,14 +84,14 @@ def _of_images(job: TrainingJob, folder: Path) -> TrainingJob:
     from trainplan.planner.datasets.converted import images_of_parquet
 
     images_folder = images_of_parquet(folder, load_settings(os.environ).home)
-    sys.stderr.write(f"data: the images of the Parquet files are in {images_folder}\n")
+    tell(f"data: the images of the Parquet files are in {images_folder}")
     return job.model_copy(update={"data": job.data.model_copy(update={"path": str(images_folder)})})
 
 
 def bring(job: TrainingJob, provider: Provider, settings: Settings) -> DataTransfer:
     """What the job's data takes to get to a machine of the provider; its folder is read, and what a script needs is
     locked. Raises PlanError."""
-    job = with_lock(job, provider.name, settings, lambda line: sys.stderr.write(f"{line}\n"))
+    job = with_lock(job, provider.name, settings, tell)
     options = provider_settings(provider.name, settings, {})
     try:
         return plan_transfer(job, provider.name, options, storage_of(provider, DATA), progress("read"))
@@ -137,7 +138,7 @@ def progress(what: str, total: int = 0) -> Callable[[int], None]:
         if done_count - count >= step:
             count = done_count
             of = f" of {format_bytes(total)}" if total else ""
-            sys.stderr.write(f"{what} {format_bytes(done_count)}{of}\n")
+            tell(f"{what} {format_bytes(done_count)}{of}")
 
     return report
 
@@ -149,6 +150,6 @@ def _progress_of_images() -> Callable[[int], None]:
         nonlocal last_images
         if images - last_images >= _IMAGES_BETWEEN_LINES:
             last_images = images
-            sys.stderr.write(f"decoded {images:,} images\n")
+            tell(f"decoded {images:,} images")
 
     return report

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, assert_never
 
 from trainplan.planner.api.calls import in_python
+from trainplan.planner.api.told import output_here, tell
 from trainplan.planner.runs.events import Event, Message, PhaseReached, Printed, Progressed, TrainerStarted
 from trainplan.planner.runs.run import Phase
 from trainplan.pricing.money import format_usd, format_usd_per_hour
@@ -77,13 +77,12 @@ class EventLines:
         if self._last_line is not None and self._now() - self._last_line < QUIET_INTERVAL:
             return ""
         self._last_line = self._now()
-        epoch = f"epoch {event.epoch}/{event.epochs}, " if event.epochs else ""
-        of = f"/{event.total_steps}" if event.total_steps else ""
-        return f"{epoch}step {event.step}{of}, {progress_line(event)}"
+        return whole_line(event)
 
 
 class Lines:
-    """Shows events to a program: as lines on standard error, in words of Python; with `quiet` none."""
+    """Shows events to a program: as lines on standard error, in words of Python; with `quiet` none. In a notebook the
+    progress is one line that is replaced."""
 
     def __init__(self, now: Callable[[], datetime], told: Sequence[str] = (), *, quiet: bool = False) -> None:
         self._lines = EventLines(now, told)
@@ -91,8 +90,17 @@ class Lines:
 
     def show(self, event: Event) -> None:
         text = self._lines.text(event)
-        if text and not self._is_quiet:
-            sys.stderr.write(f"{in_python(visible(text))}\n")
+        if self._is_quiet:
+            return
+        output = output_here()
+        if output is not None and isinstance(event, Progressed):
+            share = min(event.step / event.total_steps, 1.0) if event.total_steps else None
+            output.advance(whole_line(event), share)
+            return
+        if output is not None and isinstance(event, PhaseReached) and event.phase is not Phase.RUNNING:
+            output.advance("", None)
+        if text:
+            tell(in_python(visible(text)))
 
     def pause_for(self, ask: Callable[[], None]) -> None:
         ask()
@@ -119,6 +127,13 @@ def started_line(event: TrainerStarted) -> str:
     resumed = f", going on from step {event.resumed_from_step}" if event.resumed_from_step else ""
     strategy = f" ({event.strategy})" if event.strategy else ""
     return f"training on {event.device}{strategy}, {event.framework}{resumed}"
+
+
+def whole_line(event: Progressed) -> str:
+    """`epoch 1/3, step 20/96, ` and the line of progress."""
+    epoch = f"epoch {event.epoch}/{event.epochs}, " if event.epochs else ""
+    of = f"/{event.total_steps}" if event.total_steps else ""
+    return f"{epoch}step {event.step}{of}, {progress_line(event)}"
 
 
 def progress_line(event: Progressed, width: int | None = None) -> str:

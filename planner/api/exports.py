@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainplan.planner.api import build
+from trainplan.planner.api.told import tell
 from trainplan.planner.errors import BadInputError
 from trainplan.planner.runs.exports import FOLDER, Export, ExportQuery, doubt, export_model
 from trainplan.planner.runs.journal.reader import recorded_job
@@ -64,7 +64,7 @@ def _exported(query: ExportQuery) -> list[Export]:
     exports = export_model(query, _tell)
     for text in dict.fromkeys(doubt(query.model, export) for export in exports):
         if text:
-            sys.stderr.write(f"{text}\n")
+            tell(text)
     return exports
 
 
@@ -96,4 +96,4 @@ def _refuse_far_images(job: TrainingJob, run_id: str) -> None:
 
 def _tell(export: Export) -> None:
     text = f"not kept: {export.error}" if export.error else f"written to {export.folder}"
-    sys.stderr.write(f"{export.format}: {text}\n")
+    tell(f"{export.format}: {text}")

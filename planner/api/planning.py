@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from trainplan.planner.api.told import tell
 from trainplan.planner.clock import SystemClock
 from trainplan.planner.planning.build_plan import PlanQuery, make_plan, with_listed_offers
 from trainplan.planner.runs.queue_waits import with_queue
@@ -42,11 +42,6 @@ def is_answered_here(plan: Plan, query: PlanQuery) -> bool:
     if any(device.time is not None for device in plan.named_devices):
         return True
     return query.providers == (THIS_MACHINE,) and plan.this_machine is not None and plan.this_machine.time is not None
-
-
-def tell(line: str) -> None:
-    """Write a line to stderr."""
-    sys.stderr.write(f"{line}\n")
 
 
 def _provider(name: str, settings: Settings) -> Provider:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
@@ -11,7 +10,7 @@ from trainplan.planner.api.calls import in_python
 from trainplan.planner.api.event_lines import Lines, bills_line
 from trainplan.planner.api.launching import Desk
 from trainplan.planner.api.piloting import PilotDesk
-from trainplan.planner.report.plain_text import plain_text
+from trainplan.planner.api.told import tell_page
 from trainplan.planner.runs.execution.executor import CtrlC
 from trainplan.planner.runs.execution.nobody import Nobody
 
@@ -49,9 +48,9 @@ def python_pilots(around: Surroundings, *, is_agreed: bool, quiet: bool) -> Pilo
 
 
 def tell(page: Page) -> None:
-    """Show a page on standard error, in words of Python."""
+    """Show a page, in words of Python."""
     if page:
-        sys.stderr.write(f"{in_python(plain_text(page))}\n")
+        tell_page(page, in_python)
 
 
 def leave_running(run: Run) -> NoReturn:

@@ -130,10 +130,10 @@ class Run:
     def wait(self, *, quiet: bool = False) -> RunStatus:
         """Follow the run until it has ended, its model is at home and nothing of it is left; how it stands then.
 
-        Lines on what happens go to standard error. Interrupting it (Ctrl-C, or the button of a notebook) raises
-        KeyboardInterrupt and leaves the run running; `stop` ends it. Raises TrainingFailedError, LimitReachedError,
-        NoCapacityError or RefusedError where the run was not trained to its end, TeardownUnverifiedError where it is
-        not confirmed that nothing is left.
+        Lines on what happens go to standard error, in a notebook to the cell. Interrupting it (Ctrl-C, or the button of
+        a notebook) raises KeyboardInterrupt and leaves the run running; `stop` ends it. Raises TrainingFailedError,
+        LimitReachedError, NoCapacityError or RefusedError where the run was not trained to its end,
+        TeardownUnverifiedError where it is not confirmed that nothing is left.
         """
         with library_call(), _journal() as (journal, settings):
             run, factory = journal.run(self._run_id), build.providers(settings)

@@ -19,7 +19,6 @@ from trainplan.planner.report.estimate_columns import market_cell, rounded
 from trainplan.planner.report.html import (
     Content,
     Markup,
-    asset,
     bullets,
     document,
     figures,
@@ -31,6 +30,7 @@ from trainplan.planner.report.html import (
     tag,
 )
 from trainplan.planner.report.levers import levers_table, unfelt_text
+from trainplan.planner.report.notebook_cell import cell
 from trainplan.planner.report.page import Cell, Column, Table, Tone
 from trainplan.planner.throughput.values import Basis
 from trainplan.pricing.devices import device_text, machines_text
@@ -91,10 +91,7 @@ def estimate_cell(estimate: Mapping[str, Any], most_rows: int) -> str:
         _offers(best, grounds) if best else None,
         _advice(estimate),
     ]
-    screen, _, _ = asset("page.css").partition("@media print")
-    style = screen.replace(":root", ":scope").replace("\nbody {", "\n:scope {")
-    scoped = Markup(f"<style>@scope {{\n{style}}}</style>")
-    return tag("div", scoped, tag("div", *blocks, style="padding: .75rem"), class_="trainplan")
+    return cell(*blocks)
 
 
 def answer(estimate: Mapping[str, Any]) -> str:

@@ -71,7 +71,8 @@ def _printed(client: BlockingKernelClient, answer: str | None) -> str:
     printed: list[str] = []
 
     def hear(message: dict[str, Any]) -> None:
-        if message["msg_type"] == "stream" and message["content"]["name"] == "stdout":
+        if message["msg_type"] == "stream":
+            assert message["content"]["name"] == "stdout", "what a call shows is red in a notebook"
             printed.append(message["content"]["text"])
 
     client.execute_interactive(

@@ -15,6 +15,7 @@ import typer
 from trainplan.planner.api import planning
 from trainplan.planner.api.counted_images import with_counted_images
 from trainplan.planner.api.job_files import with_limits
+from trainplan.planner.api.told import tell
 from trainplan.planner.cli import job_options, options
 from trainplan.planner.cli.document_form import DocumentForm
 from trainplan.planner.cli.job_options import AskedJob
@@ -235,9 +236,9 @@ def _scored(plan: Plan, query: PlanQuery, settings: Settings, now: datetime) -> 
     from trainplan.planner.api import build
     from trainplan.planner.planning.scores import ScoreReader, with_scores
 
-    ask = ScoreReader(build.providers(settings), partial(build.is_used, settings=settings), planning.tell)
+    ask = ScoreReader(build.providers(settings), partial(build.is_used, settings=settings), tell)
     plan, _ = with_scores(
-        plan, lambda scores: make_plan(plan.job, query._replace(scores=scores), settings, now, planning.tell), ask
+        plan, lambda scores: make_plan(plan.job, query._replace(scores=scores), settings, now, tell), ask
     )
     return plan
 
