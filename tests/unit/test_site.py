@@ -99,7 +99,7 @@ def test_llms_txt_has_the_pages_in_their_order(tmp_path: Path) -> None:
     check.write_llms(tmp_path / "source", tmp_path / "site")
     lines = (tmp_path / "site" / "llms.txt").read_text(encoding="utf-8").splitlines()
     assert lines[0] == "# trainplan"
-    assert lines[2].startswith("> trainplan says what training a CNN costs")
+    assert lines[2].startswith("> trainplan predicts what training a CNN costs")
     assert "- [First table](first-table.md): from nothing to time and cost of a training, in two lines" in lines
     assert "- [Command reference](reference/commands.md)" in lines
     assert (tmp_path / "site" / "first-table.md").is_file()
