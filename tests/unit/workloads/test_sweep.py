@@ -228,7 +228,7 @@ def of_script(sweep: dict[str, Any], **keys: Any) -> Any:
     [
         (RATES, {}, "nobody but you knows which figure of a script counts; write maximize: NAME or minimize: NAME"),
         ({**RATES, "maximize": "a", "minimize": "b"}, {}, "maximize and minimize name what trials are ranked by"),
-        ({**RATES, "maximize": "a b"}, {}, "maximize"),
+        ({**RATES, "maximize": "a, b"}, {}, "maximize"),
         ({**RATES, "maximize": "a"}, {"checkpoints": None}, "checkpoints: true says that it does"),
         ({"seed": [1, 2], "maximize": "a"}, {}, "seed is not swept with a script; sweep its arguments"),
         ({**RATES, "maximize": "a"}, {"args": ["--lr", "3"]}, "args is a list of words; write keys and values"),

@@ -88,7 +88,7 @@ BAD_INPUT = [
     ("estimate job.yaml --nodes 2,two", "--nodes: '2,two' is not a list of numbers of machines", ""),
     ("estimate job.yaml --nodes 2000", "--nodes: '2000' is not a list of numbers of machines from 1 to 1024", ""),
     ("estimate job.yaml --limit 0", "--limit: ", ""),
-    ("estimate job.yaml --explain 999", "--explain 999: there are", ""),
+    ("estimate job.yaml --explain 999", "--explain 999: there is no such row, of 1", ""),
     ("estimate job.yaml --explain 1 --json", "--explain and --json cannot be combined", "give one of the two"),
     ("init job.yaml", "job.yaml already exists", "choose another name, or --force replaces it"),
     ("init --model vgg16 --dataset digits", "vgg16 on digits: the image is", ""),
