@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from trainplan.planner.api import build, words
 from trainplan.planner.api.calls import in_python, library_call
@@ -23,11 +23,15 @@ from trainplan.planner.api.piloting import (
 )
 from trainplan.planner.api.plan import Plan
 from trainplan.planner.api.python_desk import leave_running, python_pilots
+from trainplan.planner.api.told import in_words
 from trainplan.planner.errors import BadInputError
 from trainplan.planner.forecast.pilots import MOST_PILOTS
 from trainplan.planner.report.plain_text import plain_text
 from trainplan.planner.runs.execution.executor import Detached
 from trainplan.planner.settings import load_settings
+
+if TYPE_CHECKING:
+    from trainplan.planner.report.page import Page
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,9 +105,18 @@ class Pilots(Sequence[Pilot]):
     def _document(self) -> dict[str, Any]:
         return pilot_json(self._answer)
 
-    def __repr__(self) -> str:
+    @property
+    def _page(self) -> Page:
         answer = self._answer
-        return in_python(plain_text(result_page(answer) if answer.results else proposal_page(answer.proposal)))
+        return result_page(answer) if answer.results else proposal_page(answer.proposal)
+
+    def __repr__(self) -> str:
+        return in_python(plain_text(self._page))
+
+    def _repr_html_(self) -> str:
+        from trainplan.planner.report.notebook_cell import cell, page_blocks
+
+        return cell(*page_blocks(in_words(self._page, in_python), "pilots"))
 
 
 def pilot(

@@ -16,7 +16,7 @@ from trainplan.planner.api.counted_images import with_counted_images
 from trainplan.planner.api.job import Job
 from trainplan.planner.api.job_files import with_limits
 from trainplan.planner.api.names import one_of
-from trainplan.planner.errors import BadInputError
+from trainplan.planner.errors import BadInputError, ThisMachineError
 from trainplan.planner.planning.build_plan import PlanQuery, nothing_left
 from trainplan.planner.settings import load_settings
 from trainplan.planner.throughput.values import Basis
@@ -30,8 +30,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    import pandas
+
+    from trainplan.planner.api.comparison import Comparison
     from trainplan.planner.forecast.plan import MachineEstimate, RankedOffer
     from trainplan.planner.forecast.plan import Plan as ForecastPlan
+    from trainplan.planner.report.page import Page
     from trainplan.planner.settings import Settings
     from trainplan.planner.throughput.values import Throughput
     from trainplan.workloads.job import TrainingJob
@@ -115,6 +119,30 @@ class Lever(NamedTuple):
     usd_difference: float | None
     is_within_noise: bool | None
     reason: str | None
+
+
+class Levers(list[Lever]):
+    """Levers, which a shell and a notebook show as the table of `plan estimate --levers`."""
+
+    def __init__(self, rows: Sequence[Mapping[str, Any]], job_line: str) -> None:
+        super().__init__(_lever(row) for row in rows)
+        self._rows = rows
+        self._job_line = job_line
+
+    def _page(self) -> Page:
+        from trainplan.planner.report.levers import levers_page
+
+        return levers_page(self._rows, self._job_line)
+
+    def __repr__(self) -> str:
+        from trainplan.planner.report.plain_text import plain_text
+
+        return plain_text(self._page())
+
+    def _repr_html_(self) -> str:
+        from trainplan.planner.report.notebook_cell import cell, page_blocks
+
+        return cell(*page_blocks(self._page(), "what a change would save"))
 
 
 class Plan(Sequence[Offer]):
@@ -204,7 +232,40 @@ class Plan(Sequence[Offer]):
 
     def levers(self) -> list[Lever]:
         """What one change of the job or of the offer would save, same work first. Takes a plan for each change."""
-        return [_lever(row) for row in self._lever_rows]
+        from trainplan.planner.report.estimate_page import job_line
+
+        return Levers(self._lever_rows, job_line(self._forecast.job))
+
+    def compare(self, other: Plan) -> Comparison:
+        """This plan beside one of another job, or of the same with other limits.
+
+        The job of the other is estimated anew, as this one was: at its time, for the same providers and markets.
+        Raises BadInputError for what is no plan.
+        """
+        from trainplan.planner.api.comparison import Comparison
+        from trainplan.planner.report.compare import Side, compare
+
+        with library_call():
+            if not isinstance(other, Plan):
+                raise BadInputError(f"a plan is expected, not {other!r}", "estimate(job) is one")
+        first = self._in_detail
+        with library_call():
+            second = self._asked.planned(self._detailed_query, other._asked.training_job)
+        return Comparison(compare(Side("this plan", first), Side("the other plan", second)))
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """Its offers as a table of pandas, a row each: times in seconds, money in USD, ends of intervals in columns.
+
+        Raises ThisMachineError where pandas is not installed.
+        """
+        try:
+            import pandas
+        except ImportError:
+            with library_call():
+                raise ThisMachineError(
+                    "pandas is not installed in this Python", "python -m pip install pandas; to_dict() needs nothing"
+                ) from None
+        return pandas.DataFrame([_record(offer) for offer in self], columns=[*_record(None)])
 
     def to_dict(self) -> dict[str, Any]:
         """The document that `plan estimate --json` prints (docs/output.md): every placement of every offer."""
@@ -213,7 +274,11 @@ class Plan(Sequence[Offer]):
     @cached_property
     def _in_detail(self) -> ForecastPlan:
         with library_call():
-            return self._asked.planned(self._asked.query._replace(every_placement=True, limit=0, prices=True))
+            return self._asked.planned(self._detailed_query)
+
+    @property
+    def _detailed_query(self) -> PlanQuery:
+        return self._asked.query._replace(every_placement=True, limit=0, prices=True)
 
     @cached_property
     def _document(self) -> dict[str, Any]:
@@ -226,7 +291,7 @@ class Plan(Sequence[Offer]):
     def _lever_rows(self) -> list[dict[str, Any]]:
         from trainplan.planner.report.levers import lever_rows
 
-        query = self._asked.query._replace(every_placement=True, limit=0, prices=True)
+        query = self._detailed_query
 
         def plan_of(changed: TrainingJob, nodes: Sequence[int]) -> ForecastPlan:
             return self._asked.planned(query.in_numbers(nodes, detailed), changed)
@@ -394,6 +459,21 @@ def _speed(speed: Throughput | None) -> _Speed:
         images_per_second_interval=(speed.low, speed.high),
         basis=str(speed.basis),
     )
+
+
+def _record(offer: Offer | None) -> dict[str, Any]:
+    """The offer's fields by column; for None the columns alone."""
+    record: dict[str, Any] = {}
+    for name in Offer.__dataclass_fields__:
+        value = None if offer is None else getattr(offer, name)
+        if name.endswith("_interval"):
+            quantity = name.removesuffix("_interval")
+            record[f"{quantity}_low"], record[f"{quantity}_high"] = value or (None, None)
+        elif name == "zones":
+            record[name] = ", ".join(value or ())
+        elif not name.startswith("_"):
+            record[name] = value
+    return record
 
 
 class _Speed(TypedDict):

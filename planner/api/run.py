@@ -23,7 +23,7 @@ from trainplan.planner.errors import (
     UnknownRunError,
 )
 from trainplan.planner.runs.execution.executor import Detached, ended_error
-from trainplan.planner.runs.predictions import Prediction, image_paths, kept_model, predictions
+from trainplan.planner.runs.predictions import Prediction, Predictions, image_paths, kept_model, predictions
 from trainplan.planner.runs.run import Outcome, Phase
 from trainplan.planner.runs.runner import FollowerSilentError
 from trainplan.planner.settings import load_settings
@@ -71,6 +71,11 @@ class RunStatus:
     def is_done(self) -> bool:
         """Whether it has ended and nothing of it is left to delete."""
         return self.phase == "done"
+
+    def _repr_html_(self) -> str:
+        from trainplan.planner.api.run_cells import status_cell
+
+        return status_cell(self)
 
 
 class Run:
@@ -188,7 +193,7 @@ class Run:
         folder = self.folder
         with library_call():
             paths = image_paths(Path(os.fspath(image)) for image in images)
-            return predictions(kept_model(folder), paths, lambda line: tell([line]))
+            return Predictions(predictions(kept_model(folder), paths, lambda line: tell([line])))
 
     def receipt(self) -> dict[str, Any] | None:
         """What it took and cost beside what was estimated (docs/output.md); None while it has not ended."""
@@ -210,6 +215,17 @@ class Run:
         ):  # it is another home's, say: an object is shown wherever it is, and `status` says what is wrong
             return f"<Run {self._run_id}>"
         return f"<Run {run.run_id}: {run.job_name} at {run.provider}, {run.outcome or run.phase}>"
+
+    def _repr_html_(self) -> str:
+        """What the journal has of it; the provider is not asked."""
+        from trainplan.planner.api.run_cells import run_cell
+        from trainplan.planner.report.notebook_cell import cell
+
+        try:
+            with library_call(), _journal() as (journal, _):
+                return run_cell(journal.run(self._run_id), journal.receipt(self._run_id))
+        except PlanError as error:
+            return cell(f"run {self._run_id}: {error.message}")
 
 
 def runs() -> list[Run]:

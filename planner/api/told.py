@@ -146,7 +146,12 @@ def tell_page(page: Page, words: Callable[[str], str]) -> None:
     if output is None:
         tell(words(plain_text(page)))
     else:
-        output.add(*(_through(block, words) for block in page))
+        output.add(*in_words(page, words))
+
+
+def in_words(page: Page, words: Callable[[str], str]) -> Page:
+    """The page with each of its texts through `words`."""
+    return [_through(block, words) for block in page]
 
 
 def _through(block: str | Cell | Table | Chart, words: Callable[[str], str]) -> str | Cell | Table | Chart:

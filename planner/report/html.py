@@ -27,7 +27,7 @@ class Markup(str):
 Content = str | Cell | Markup | None
 """What stands in an element: text, which is escaped; a cell, whose tone becomes a class; or HTML. None: nothing."""
 
-VOID = frozenset({"meta", "input", "br", "link", "circle", "line", "path", "rect"})
+VOID = frozenset({"meta", "input", "br", "img", "link", "circle", "line", "path", "rect"})
 """Elements without an end: those of HTML, and those of SVG that hold nothing here."""
 
 

@@ -54,6 +54,20 @@ class Prediction:
     classes: tuple[tuple[str, float], ...] = ()
     error: str = ""
 
+    def _repr_html_(self) -> str:
+        from trainplan.planner.runs.prediction_cell import predictions_cell
+
+        return predictions_cell([self])
+
+
+class Predictions(list[Prediction]):
+    """Predictions in the order of their images; a notebook draws them with the images."""
+
+    def _repr_html_(self) -> str:
+        from trainplan.planner.runs.prediction_cell import predictions_cell
+
+        return predictions_cell(self)
+
 
 def kept_model(folder: Path) -> KeptModel:
     """The model in a run's folder. Raises BadInputError where there is none, or a script wrote it, ThisMachineError

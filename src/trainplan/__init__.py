@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from trainplan.planner.api.comparison import Comparison
     from trainplan.planner.api.job import Job
     from trainplan.planner.api.launch import launch
     from trainplan.planner.api.pilots import Pilot, Pilots, pilot
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 # tests/golden/api/names.txt has these names with their signatures: they change with the version alone.
 __all__ = [
     "BadInputError",
+    "Comparison",
     "DeclinedError",
     "Job",
     "Lever",
@@ -64,6 +66,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "Comparison": "api.comparison",
     "Job": "api.job",
     "Lever": "api.plan",
     "Offer": "api.plan",

@@ -6,6 +6,8 @@ import copy
 import json
 import pickle
 import re
+import sys
+import types
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -16,7 +18,7 @@ import pytest
 
 from trainplan.planner.api.job import Job
 from trainplan.planner.api.plan import Plan, estimate
-from trainplan.planner.errors import BadInputError, NothingLeftError, TrainplanError
+from trainplan.planner.errors import BadInputError, NothingLeftError, ThisMachineError, TrainplanError
 from trainplan.workloads.jobfile import read_job
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
@@ -114,6 +116,56 @@ def test_a_row_is_explained(plan: Plan) -> None:
     for wrong in (len(plan) + 1, "1.2", "first"):
         with pytest.raises(BadInputError, match="there is no row"):
             plan.explain(wrong)
+
+
+def test_levers_are_shown_as_a_table(plan: Plan) -> None:
+    levers = plan.levers()
+    assert repr(levers).splitlines()[2].split()[:2] == ["change", "work"]
+    cell = levers._repr_html_()  # type: ignore[attr-defined]
+    assert '<th scope="col">change</th>' in cell
+    assert "first offer then" in cell
+    assert pickle.loads(pickle.dumps(levers)) == levers
+
+
+def test_two_plans_are_compared_as_the_command_compares(plan: Plan) -> None:
+    other = estimate(Job.read(EXAMPLES / "digits-vgg.yaml"), providers=["sim"])
+    compared = plan.compare(other)
+    document = compared.to_dict()
+    schema = json.loads(SCHEMA.with_name("comparison.schema.json").read_text(encoding="utf-8"))
+    assert {*document} == {*schema["properties"]}
+    assert document["cheapest"]["a"]["cost_usd"] == min(row["cost_usd"] for row in plan.to_dict()["candidates"])
+    assert document["cheapest"]["b"]["provider"] != "sim", "it is asked as the first plan was"
+    assert repr(compared).startswith("A: vgg16-cifar10 (this plan)\nB: digits-vgg (the other plan)")
+    assert "cheapest offer" in compared._repr_html_()
+    with pytest.raises(BadInputError, match="a plan is expected"):
+        plan.compare(plan[0])  # type: ignore[arg-type]
+
+
+class _Frame:
+    """Of pandas, what is asked of it."""
+
+    def __init__(self, records: list[dict[str, Any]], columns: list[str]) -> None:
+        self.records, self.columns = records, columns
+
+
+def test_a_data_frame_has_a_row_for_each_offer(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    pandas = types.ModuleType("pandas")
+    pandas.DataFrame = _Frame  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "pandas", pandas)
+    frame = plan.to_dataframe()
+    assert len(frame.records) == len(plan)
+    first, offer = frame.records[0], plan[0]
+    assert [*first] == frame.columns
+    assert (first["seconds_low"], first["seconds_high"]) == offer.seconds_interval
+    assert (first["usd"], first["usd_low"], first["zones"]) == (offer.usd, offer.usd_interval[0], "".join(offer.zones))
+    assert not [name for name in frame.columns if name.startswith("_") or name.endswith("_interval")]
+
+
+def test_without_pandas_a_sentence_names_it(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ThisMachineError, match="pandas is not installed") as caught:
+        plan.to_dataframe()
+    assert caught.value.hint.startswith("python -m pip install pandas")
 
 
 def test_levers_say_what_a_change_saves(plan: Plan) -> None:
