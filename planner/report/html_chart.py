@@ -35,7 +35,8 @@ class Spot(NamedTuple):
     """A point, with the ends of its intervals (None: none), and the text that hovering and the keyboard tell.
 
     `row` is the place of its row in the page's table `rows`, from 0; the script takes a text that is "" from there.
-    `style` is a class of the page's style: front, other, actual, estimated, bad. `name` stands beside it.
+    `style` is a class of the page's style: front, other, actual, estimated, bad. `name` stands where it lies on
+    no other name.
     """
 
     x: float
@@ -79,10 +80,11 @@ def chart(title: str, x: Axis, y: Axis, spots: Sequence[Spot] = (), lines: Seque
     With assets/chart.js the whole chart is one stop of the Tab key; arrow keys go from point to point, by x. Without a
     script each point tells its text as a tooltip.
     """
+    drawn = sorted(spots, key=lambda spot: (spot.style != "other", -spot.x))
     planes = [
         _grid(x, y),
         *(_line(line, x, y) for line in lines),
-        *(_spot(spot, x, y) for spot in sorted(spots, key=lambda spot: (spot.style != "other", -spot.x))),
+        *(_spot(spot, name, x, y) for spot, name in zip(drawn, _names(drawn, x, y), strict=True)),
     ]
     picture = tag("svg", *planes, viewBox=f"0 0 {WIDTH} {HEIGHT}", role="group", aria_label=title, class_="chart")
     caption = [title, *([" ", _legend(lines)] if any(line.name for line in lines) else [])]
@@ -127,7 +129,49 @@ def _line(line: Line, x: Axis, y: Axis) -> Markup:
     return tag("path", d=f"M{points[0][0]:g} {points[0][1]:g}{steps}", class_=f"line {line.style}")
 
 
-def _spot(spot: Spot, x: Axis, y: Axis) -> Markup:
+_LETTER, _ABOVE, _BELOW = 7.0, 11.0, 3.0
+"""Of a name, in units of the picture: the width of a letter, assumed, and what is above and below its base line."""
+_BESIDE = [(right, down) for down in (-6, 16, -21, 31) for right in (7, -7)]
+"""Where the name of a point may stand from it; to the left it ends there."""
+
+
+class _Box(NamedTuple):
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    def meets(self, other: _Box) -> bool:
+        return (
+            self.left < other.right and other.left < self.right and self.top < other.bottom and other.top < self.bottom
+        )
+
+
+def _names(spots: Sequence[Spot], x: Axis, y: Axis) -> list[Content]:
+    """The name of each point where it meets no other name and no named point; one without such a place has none, and
+    hovering and the keyboard still tell it."""
+    points = [(_x(x, spot.x), _y(y, spot.y)) for spot in spots]
+    named = [point for point, spot in zip(points, spots, strict=True) if spot.name]
+    names: list[Content] = []
+    taken: list[_Box] = []
+    for spot, (at, value) in zip(spots, points, strict=True):
+        others = [_Box(one - 4, two - 4, one + 4, two + 4) for one, two in named if (one, two) != (at, value)]
+        name: Content = None
+        for right, down in _BESIDE if spot.name else ():
+            width = _LETTER * len(spot.name)
+            left = at + right - (width if right < 0 else 0)
+            box = _Box(left, value + down - _ABOVE, left + width, value + down + _BELOW)
+            is_inside = box.left >= LEFT and box.right <= WIDTH and box.top >= 0 and box.bottom <= HEIGHT - BOTTOM
+            if is_inside and not any(map(box.meets, [*taken, *others])):
+                taken.append(box)
+                anchor = "end" if right < 0 else None
+                name = tag("text", spot.name, x=at + right, y=value + down, text_anchor=anchor)
+                break
+        names.append(name)
+    return names
+
+
+def _spot(spot: Spot, name: Content, x: Axis, y: Axis) -> Markup:
     at, value = _x(x, spot.x), _y(y, spot.y)
     ends = ""
     if spot.x_ends is not None:
@@ -139,7 +183,7 @@ def _spot(spot: Spot, x: Axis, y: Axis) -> Markup:
         tag("title", spot.text) if spot.text else None,
         tag("path", d=ends) if ends else None,
         tag("circle", cx=at, cy=value, r=4),
-        tag("text", spot.name, x=at + 7, y=value - 6) if spot.name else None,
+        name,
         class_=f"spot {spot.style}",
         role="img" if spot.text else None,
         data_row=spot.row,

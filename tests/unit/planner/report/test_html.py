@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 import pytest
 
 from trainplan.planner.report.html import Markup, asset, document, escaped, pairs, table, tag
-from trainplan.planner.report.html_chart import Axis, Line, Spot, axis_over, chart
+from trainplan.planner.report.html_chart import WIDTH, Axis, Line, Spot, axis_over, chart
 from trainplan.planner.report.page import Cell, Column, Table, Tone
 
 HOSTILE = "</title><script>alert(1)</script><img src=x onerror=alert(1)>\"'&\x1b]0;x\x07\u202egnp"
@@ -57,6 +57,24 @@ def test_no_text_from_elsewhere_becomes_an_element_or_an_attribute() -> None:
     assert not [key for _, given in read.elements for key in given if key.startswith("on")]
     shown = "</title><script>alert(1)</script><img src=x onerror=alert(1)>\"'&\\x1b]0;x\\x07\\u202egnp"
     assert read.texts.count(shown) >= 10
+
+
+def test_names_of_near_points_do_not_lie_on_each_other() -> None:
+    x, y = Axis("x", 1, 10, []), Axis("y", 1, 10, [])
+    near = [Spot(2 + step / 9, 3 - step / 9, "", style="front", name=f"8 vCPU spot {step}") for step in range(9)]
+    picture = chart("many", x, y, [*near, Spot(9.9, 9.9, "", style="front", name="at the right edge")])
+    texts = re.findall(r'<text x="([\d.]+)" y="([\d.]+)"( text-anchor="end")?>([^<]+)</text>', picture)
+    assert "at the right edge" in {name for *_, name in texts}
+    assert len(texts) > 3
+    boxes = []
+    for at, base, is_end, name in texts:
+        left = float(at) - (7 * len(name) if is_end else 0)
+        boxes.append((left, left + 7 * len(name), float(base) - 11, float(base) + 3))
+    for index, (left, right, top, bottom) in enumerate(boxes):
+        assert left >= 0
+        assert right <= WIDTH
+        for other in boxes[index + 1 :]:
+            assert right <= other[0] or other[1] <= left or bottom <= other[2] or other[3] <= top
 
 
 @pytest.mark.parametrize("scripts", [[], ["chart.js"]])
