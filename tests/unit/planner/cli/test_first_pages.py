@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.desk import own_home
+from tests.desk import TINY, own_home
 from tests.page_commands import blocks
 from tests.unit.planner.cli.command import CommandResult, plan
 
@@ -32,10 +32,12 @@ def done(words: list[str]) -> CommandResult:
     return result
 
 
-def test_the_first_table() -> None:
+def test_the_first_table(here: Path) -> None:
+    """In the folder where README.md has left a job."""
+    (here / "job.yaml").write_text(TINY)
     (block,) = blocks("docs/first-table.md")
     shown = {" ".join(words): done(words).out for words in block}
-    assert "wrote job.yaml" in shown["init job.yaml --model vgg16 --dataset cifar10"]
+    assert "wrote job.yaml" in shown["init job.yaml --model vgg16 --dataset cifar10 --force"]
     assert "ranked by cost" in shown["estimate job.yaml"]
     assert "batch 256" in shown["estimate job.yaml --batch 256"]
     assert "kaggle" in shown["estimate job.yaml --free"]
