@@ -206,6 +206,9 @@ class Handler(BaseHTTPRequestHandler):
             plan.commands.look_when_due()
             self._page(200, overview(plan.home.board(), plan.commands))
             return
+        if path == "/favicon.ico":  # browsers ask for it by themselves, and note what is not found as an error
+            self._head(204, {}, b"")
+            return
         if path == "/events":
             self._events(query.get("run"))
             return

@@ -79,6 +79,11 @@ def test_a_home_without_runs_says_that_no_run_bills(visitor: Visitor) -> None:
     assert "<table" not in page
 
 
+def test_the_icon_that_browsers_ask_for_is_no_error(visitor: Visitor) -> None:
+    reply = visitor.get("/favicon.ico")
+    assert (reply.status, reply.body) == (204, "")
+
+
 def test_runs_that_no_cloud_bills_are_told_beside(desk: Desk, visitor: Visitor) -> None:
     run = launched(desk)
     for provider, words in (("sim", "Free: 1 simulated"), ("local", "Free: 1 on machines of your own")):
