@@ -67,4 +67,7 @@ def test_settings_are_tried_on_this_computer(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text("\n".join([JOB, *lines]))
     here = plan("estimate", "job.yaml", "--provider", "local", folder=tmp_path)["this_machine"]
     assert isinstance(here, dict)
-    assert here["basis"] == "measured"
+    # On a computer whose rate is not known within 1.5 either way, under load as well, it is called scaled.
+    assert here["basis"] in ("measured", "scaled")
+    low, rate, high = (here[f"images_per_second{end}"] for end in ("_low", "", "_high"))
+    assert (here["basis"] == "measured") is (max(high / rate, rate / low) <= 1.5)
