@@ -385,7 +385,8 @@ def _in_order(candidates: list[Candidate], first: Callable[[Candidate], float]) 
 
 
 def is_unknown(candidate: Candidate) -> tuple[bool, bool]:
-    """Sorts last what may look better for what nobody knows of it: its speed, else its host."""
+    """A key that sorts an offer of unknown speed, or of an unknown host, behind the others: it may look better than it
+    is."""
     estimate = candidate.estimate
     return estimate.throughput.basis is Basis.UNMEASURED, estimate.rental.vcpus is None
 

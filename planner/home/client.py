@@ -229,7 +229,7 @@ def _unkept(home: Path, error: OSError) -> Client:
         return _UNKEPT[home]
     why = error.strerror or str(error)
     notice = f"the id of this client cannot be kept in {home / FILE}: {why}; no machine is known as ours by its label"
-    # The runs of its journal stay its own: whoever wrote that launched them.
+    # The runs of this journal stay its own: only clients of this home write it.
     client = Client(id=secrets.token_hex(8), same_home=frozenset(_recorded_clients(home)), notice=notice)
     _UNKEPT[home] = replace(client, notice="")
     return client

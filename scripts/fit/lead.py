@@ -61,7 +61,7 @@ def with_lead(text: str) -> str:
 
 def lead(text: str) -> str:
     """The table alone, from the tables of the document."""
-    rows, factors = _rows(text), _factors(text)
+    rows, factors = rows_of(text), _factors(text)
     lines = [_HEAD]
     for asked in QUESTIONS:
         if asked.title not in rows or asked.evidence not in factors:
@@ -71,7 +71,7 @@ def lead(text: str) -> str:
     return "\n".join(lines)
 
 
-def _rows(text: str) -> dict[str, tuple[str, str]]:
+def rows_of(text: str) -> dict[str, tuple[str, str]]:
     """Error and coverage by the first cell, of the table of tests and that of networks."""
     found: dict[str, tuple[str, str]] = {}
     error_at = held_at = None

@@ -64,7 +64,7 @@ class Operation:
 class Machine:
     """`body` is the instance as it is shown. `made` from when its operation is done without an error, `refused`: that
     will have one; it bills from `started_at` to `stopped_at`; `gone` when it is not shown any more. One that is deleted
-    while it runs bills until it is gone: Google publishes no earlier end."""
+    while it runs bills until it is gone (assumed: no page was found that names an earlier end)."""
 
     zone: str
     body: dict[str, Any]

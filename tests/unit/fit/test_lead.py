@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.fit.lead import MARK, QUESTIONS, lead, with_lead
+from scripts.fit.lead import MARK, QUESTIONS, lead, rows_of, with_lead
 
 ACCURACY = Path(__file__).parents[3] / "docs" / "accuracy.md"
 
@@ -16,6 +16,12 @@ def test_the_first_table_is_what_the_tables_below_it_have() -> None:
     assert with_lead(text) == text
     assert text.index(MARK) < text.index("\n## ")
     assert lead(text).count("\n") == len(QUESTIONS) + 1
+
+
+def test_the_readme_has_the_least_and_the_most_that_intervals_held() -> None:
+    held = [int(share[:-1]) for _, share in rows_of(ACCURACY.read_text(encoding="utf-8")).values() if share[-1] == "%"]
+    readme = (ACCURACY.parents[1] / "README.md").read_text(encoding="utf-8")
+    assert f"it does in {min(held)} to {max(held)} %, by kind of test" in readme
 
 
 def test_a_figure_that_changed_below_changes_in_the_first_table() -> None:
