@@ -31,6 +31,9 @@ _DEVICES = frozenset(
 )
 """What Windows takes for a device, whatever follows a dot (the same page)."""
 _MOST_NAMED = 5
+STOPPED_FOR_GOOD = "stopped-for-good"
+"""A file in the folder of an attempt, written before what trains is asked to end for good, by a person or since it is
+slower than estimated: the run does not go on elsewhere, and what a script has saved is brought home now."""
 
 
 class Arrangement(NamedTuple):

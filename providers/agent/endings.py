@@ -85,8 +85,8 @@ _OTHER_FAULTS = frozenset({0, 69, 75, 76, 77, 86, 124, 125, 126, 127, 135, 137, 
 FOR_WANT_OF_MEMORY = frozenset({1, 70, 137})
 """It was killed itself, or fails since the kernel killed a process that it had started."""
 WITH_RESULTS = 77
-"""The exit code of a training that has failed, or reached its deadline, and left results all the same: those of its
-last good checkpoint where it diverged, of a script what it had saved."""
+"""The exit code of a training that has failed, was stopped or reached its deadline, and left results: those of its last
+good checkpoint where it diverged, of a script what it had saved."""
 
 
 def judge_ending(exited: Exit, requested_end: Ending | None, message: str, output: str = "") -> Ending:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trainplan.providers.agent.endings import RESTARTING, STORE_REFUSED, Ending, failed
 from trainplan.providers.agent.loop import Duty
+from trainplan.providers.agent.plain_file import written_whole
 from trainplan.providers.agent.status import HEARTBEAT_SECONDS, Status
+from trainplan.workloads.output_files import STOPPED_FOR_GOOD
 
 if TYPE_CHECKING:
     from trainplan.providers.agent.machine import AgentMachine
@@ -102,7 +105,19 @@ class AttemptWatch:
             self._machine.store.get(STOP)
         except KeyError:
             return
+        self._pass_on_that_it_is_for_good()
         self.ask(Ending("stopped", "STOPPED", "stopped by the person"))
+
+    def _pass_on_that_it_is_for_good(self) -> None:
+        """Leave the mark of the store, if it is there, for what trains."""
+        name = f"{self._machine.spec.folder}/{STOPPED_FOR_GOOD}"
+        try:
+            mark = self._machine.store.get(name)
+        except KeyError:
+            return  # the run goes on elsewhere
+        top = self._machine.paths.run_dir
+        with contextlib.suppress(OSError), written_whole(top, top / name) as file:  # it ends without, too
+            file.write(mark)
 
     def _denied(self) -> None:
         """Raise for a machine that the store has refused from the start. A machine that loses its right later may get

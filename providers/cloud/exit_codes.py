@@ -20,7 +20,7 @@ ENDS = {
     70: (EndKind.FAILED, "training failed"),
     75: (EndKind.STOPPED, WITH_CHECKPOINT),
     76: (EndKind.DEADLINE, "the deadline was reached"),
-    77: (EndKind.DONE, "training failed, and left results"),
+    77: (EndKind.DONE, "training did not end well, and left results"),
     OUT_OF_MEMORY_EXIT: (EndKind.OUT_OF_MEMORY, "killed: the memory limit was reached"),
     HARD_DEADLINE_EXIT: (EndKind.DEADLINE, "the deadline was reached, and the trainer was ended"),
     128 + _SIGTERM: (EndKind.STOPPED, BEFORE_CHECKPOINT),

@@ -40,7 +40,7 @@ _PEER_LOST = ("collective ops is aborted", "connection closed by peer", "connect
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code: 0 done, 65 bad job or data, 69 a server was not reached, 70 failed, 75 stopped, 76 deadline
-    reached, 77 failed or at the deadline, with results."""
+    reached, 77 failed, stopped or at the deadline, with results."""
     options = _parser().parse_args(arguments)
     clock = Clock(wall=anchored())
     try:

@@ -9,7 +9,8 @@ EXIT_FAILED = 70
 EXIT_STOPPED = 75
 EXIT_DEADLINE = 76
 EXIT_WITH_RESULTS = 77
-"""Training has failed, or reached its deadline, and left results all the same; metrics.json says why (`failure`)."""
+"""Training has failed, was stopped or reached its deadline, and left results all the same; metrics.json has the reason
+(`failure`)."""
 
 
 class TrainerError(Exception):
@@ -31,7 +32,7 @@ class UnreachableError(TrainerError):
 
 
 class FailedWithResultsError(TrainerError):
-    """A script has failed, or was ended at its deadline, and what it had saved is in output/."""
+    """A script has failed, or was ended by a person or at its deadline, and what it had saved is in output/."""
 
     exit_code = EXIT_WITH_RESULTS
 

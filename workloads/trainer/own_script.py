@@ -17,6 +17,7 @@ from pathlib import Path
 
 import trainplan.workloads.reporting
 from trainplan.workloads.job import TrainingJob
+from trainplan.workloads.output_files import STOPPED_FOR_GOOD
 from trainplan.workloads.script import ReadScript
 from trainplan.workloads.trainer.checkpoint import Checkpoints
 from trainplan.workloads.trainer.descendants import MOST_PROCESSES, adopt_orphans, descendants, end_all
@@ -269,12 +270,12 @@ def _judge(attempt: _Attempt, reports: Reports, code: int, asked: _Asked | None)
         None: _why_failed(code),
         _Asked.STOP: f"{attempt.setting.limits.stop.signal_name}: the script was stopped; {kept}",
     }.get(asked, f"the deadline was reached{nothing}; {kept}")
+    # Who reads the output of a script that was stopped or late has been told so already.
+    is_for_good = asked is _Asked.STOP and (attempt.folder / STOPPED_FOR_GOOD).exists()
+    failure, outcome = (why, "failed") if asked is None else (kept, "stopped" if is_for_good else "deadline")
     # A trial that was asked to end goes on later, or its sweep ends with the best that it has.
-    has_results = not attempt.is_pilot and (
-        asked is None or (not attempt.is_trial and (asked is not _Asked.STOP or _is_near_its_end(attempt)))
-    )
-    # Who reads the output of a script that was late has been told of its deadline, or of the budget, already.
-    failure, outcome = (why, "failed") if asked is None else (kept, "deadline")
+    is_last = asked is not _Asked.STOP or is_for_good or _is_near_its_end(attempt)
+    has_results = not attempt.is_pilot and (asked is None or not attempt.is_trial) and is_last
     if has_results and _write_output(attempt, reports, failure, outcome):
         raise FailedWithResultsError(why)
     raise {None: TrainerError, _Asked.STOP: TrainingStopped}.get(asked, DeadlineReached)(why)
@@ -322,8 +323,8 @@ def _write_measurement(attempt: _Attempt, reports: Reports) -> None:
 
 def _write_output(attempt: _Attempt, reports: Reports, failure: str = "", outcome: str = "") -> bool:
     """Bring what the script has left in its working folder to the output of the run; whether there was anything. With
-    a `failure` and its `outcome` ("failed" or "deadline"), figures alone are no output, and the files stay where they
-    are too: the run may go on there. Raises TrainerError."""
+    a `failure` and its `outcome` ("failed", "stopped" or "deadline"), figures alone are no output, and the
+    files stay where they are too: the run may go on there. Raises TrainerError."""
     try:
         results = results_of(attempt.work, attempt.setting.run_dir / "checkpoints")
         if failure and not results.files:

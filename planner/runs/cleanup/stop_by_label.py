@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from trainplan.planner.runs.cleanup.cleanup import end
-from trainplan.planner.runs.directory.run_directory import stopped_path
+from trainplan.planner.runs.directory.run_directory import note_stop_for_good, stopped_path
 from trainplan.providers.base import InstanceState, OwnedResource, Provider, RunId
 from trainplan.providers.errors import IncompleteListingError, InstanceNotFoundError, ProviderError
 
@@ -64,6 +64,8 @@ def _ask_for_checkpoint(
 
 def _ask_to_stop(provider: Provider, machine: OwnedResource, say: Callable[[str], None]) -> bool:
     try:
+        if machine.attempt is not None:
+            note_stop_for_good(provider, machine.run_id, machine.attempt)
         provider.stop(machine.ref)
     except ProviderError as error:
         say(f"{machine.id}: could not be asked for a checkpoint: {error.message}")

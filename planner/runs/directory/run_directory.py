@@ -27,8 +27,9 @@ from trainplan.planner.runs.events import Event, Message, Progressed, TrainerSta
 from trainplan.planner.runs.run import Speed
 from trainplan.providers.agent.schema import STATUS_BYTES, instant, status_record
 from trainplan.providers.agent.signatures import OUTPUT_MANIFEST as MANIFEST
-from trainplan.providers.base import EndKind, Instance, InstanceState, OwnedResource, Provider, RunStore
+from trainplan.providers.base import EndKind, Instance, InstanceState, OwnedResource, Provider, RunId, RunStore
 from trainplan.providers.errors import ProviderError
+from trainplan.workloads.output_files import STOPPED_FOR_GOOD
 from trainplan.workloads.secret_rules import without_secrets
 from trainplan.workloads.trainer.steady import HALF_WIDTH, LEAST_WINDOWS, MOST_SECONDS, WINDOW_SECONDS, half_width
 
@@ -181,6 +182,13 @@ def stopped_path(attempt: int) -> str:
     the run again.
     """
     return f"attempts/{attempt}/stopped-by-label.json"
+
+
+def note_stop_for_good(provider: Provider, run_id: RunId, attempt: int) -> None:
+    """Note for what trains that the stop which it will be asked for is a person's, after which the run does not go on
+    elsewhere. A store that does not answer is no reason not to ask."""
+    with contextlib.suppress(ProviderError):
+        provider.store(run_id).put(f"attempts/{attempt}/{STOPPED_FOR_GOOD}", b"stopped by a person\n")
 
 
 _OUTLIVED = "attempts/{}/outlived"

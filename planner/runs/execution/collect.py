@@ -74,10 +74,11 @@ def partial_folder(target: Path) -> Path:
 
 class Failure(NamedTuple):
     """Why a run that left results has not succeeded: it diverged, and the model is that of an earlier step, or its
-    script failed, or was ended at its deadline (`is_late`), and these are the files that it had saved."""
+    script failed, was stopped by a person or ended at its deadline, and these are the files that it had saved.
+    `outcome` is "failed", "stopped" or "deadline"."""
 
     text: str
-    is_late: bool = False
+    outcome: str = "failed"
 
 
 def failure_of(folder: Path) -> Failure | None:
@@ -91,7 +92,8 @@ def failure_of(folder: Path) -> Failure | None:
     text = figures.get("failure")
     if not isinstance(text, str) or not text:
         return None
-    return Failure(text[:MOST_TEXT], is_late=figures.get("outcome") == "deadline")
+    outcome = figures.get("outcome")
+    return Failure(text[:MOST_TEXT], outcome if outcome in ("stopped", "deadline") else "failed")
 
 
 def is_whole_model(folder: Path, job_digest: str, *, simulated: bool) -> bool:

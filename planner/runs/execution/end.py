@@ -23,6 +23,7 @@ from trainplan.planner.runs.directory.run_directory import (
     Ended,
     has_written,
     newest_checkpoint,
+    note_stop_for_good,
     outlived,
     status_of,
     when_ended,
@@ -38,6 +39,7 @@ from trainplan.providers.agent.schema import MOST_TEXT
 from trainplan.providers.base import EndKind, Instance, InstanceState, Provider
 from trainplan.providers.errors import BadRequestError, InstanceNotFoundError, ProviderError
 from trainplan.providers.stores.files import KeptHere
+from trainplan.workloads.job import OnSlow
 from trainplan.workloads.secret_rules import LineCover, without_secrets
 
 if TYPE_CHECKING:
@@ -154,12 +156,12 @@ class Finisher:
             return End(Outcome.SUCCEEDED, "")
         folder = Path(run.model_folder)
         failure = failure_of(folder)
-        if failure is not None and failure.is_late and run.stop_asked is None:
-            return early_end(run, f"its script had ended; {failure.text}")
-        if failure is not None and failure.is_late:
-            return End(Outcome.STOPPED, f"stopped near its deadline; {failure.text}")
-        if failure is not None:
+        if failure is not None and failure.outcome == "failed":
             return End(Outcome.FAILED, failure.text)
+        if failure is not None and (failure.outcome == "stopped" or run.stop_asked is not None):
+            return End(Outcome.STOPPED, f"stopped; what its script had saved is at home, and {failure.text}")
+        if failure is not None:
+            return early_end(run, f"its script had ended; {failure.text}")
         early = early_text(folder)
         return early_end(run, early) if early else End(Outcome.SUCCEEDED, "")
 
@@ -196,7 +198,7 @@ class Finisher:
         try:
             if not self._patiently(run, lambda: self.has_finished(run)):
                 return replace(run, has_results_settled=True)
-            self._recorder.say(f"run {run.run_id} was trained to its end: what it left in its store is brought home")
+            self._recorder.say(f"run {run.run_id} has left results in its store: they are brought home")
             self._fetch(run)
         except TrainingFailedError as error:
             return replace(run, has_results_settled=True, message=f"{run.message}; {error.message}")
@@ -262,7 +264,10 @@ class Finisher:
         person counts as told all the same: the limit holds for a machine that cannot be asked too."""
         try:
             if run.attempt and run.attempt.ref:
-                self._provider_of(run.provider).stop(run.attempt.ref)
+                provider = self._provider_of(run.provider)
+                if run.stop_asked is not None or run.slow is OnSlow.STOP:
+                    note_stop_for_good(provider, run.run_id, run.attempt.number)
+                provider.stop(run.attempt.ref)
         except InstanceNotFoundError:
             return  # the next look tells how it ended
         except ProviderError as error:

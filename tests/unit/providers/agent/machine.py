@@ -17,6 +17,7 @@ from trainplan.providers.agent.processes import ProcessResult, Running
 from trainplan.providers.agent.requests import Access
 from trainplan.providers.agent.spec import Device, Paths, Spec
 from trainplan.providers.agent.store import AwayError, Upload
+from trainplan.workloads.output_files import STOPPED_FOR_GOOD
 
 if TYPE_CHECKING:
     from trainplan.providers.agent.endings import Ending
@@ -226,6 +227,7 @@ class FakeTrainer:
     checkpoint_bytes: int = 1000
     ignores_term: bool = False
     silent: bool = False
+    is_script: bool = False
     device_kind: str = "gpu"
     exit_code: int = 0
     step: int = 0
@@ -257,6 +259,10 @@ class FakeTrainer:
     def term(self) -> None:
         if self.docker.state == "running" and not self.ignores_term:
             self.checkpoint()
+            if self.is_script and (self.folder / STOPPED_FOR_GOOD).exists():
+                self.exit_code = 77
+                self.finish()
+                return
             self.tell("end", step=self.step)
             self.docker.exits(75)
 
@@ -271,7 +277,7 @@ class FakeTrainer:
         (folder / "complete.json").write_text(json.dumps(mark))
 
     def finish(self) -> None:
-        if self.exit_code == 0:
+        if self.exit_code in (0, 77):
             output = self.run_dir / "output"
             output.mkdir(exist_ok=True)
             (output / "model.keras").write_bytes(b"model")

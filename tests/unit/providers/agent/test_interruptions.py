@@ -13,6 +13,7 @@ from tests.unit.providers.agent.machine import NOON, FakeRunning, Rented
 from tests.unit.providers.agent.stored import checkpoints, write
 from trainplan.providers.agent import watch
 from trainplan.providers.agent.status import FINAL
+from trainplan.workloads.output_files import STOPPED_FOR_GOOD
 
 
 @pytest.mark.parametrize("where", ["gpus", "gpus_inside"])
@@ -116,6 +117,33 @@ def test_a_stop_of_the_person(rented: Rented) -> None:
     assert (ending.state, ending.exit_code) == ("stopped", 75)
     assert rented.clock.instant < NOON + 60 + 30
     assert checkpoints(rented.store)[-1] == f"step-{rented.trainer.step:08}"
+
+
+@pytest.mark.parametrize("is_for_good", [True, False])
+def test_what_a_script_saved_is_stored_where_a_person_stops_it_for_good(rented: Rented, *, is_for_good: bool) -> None:
+    """Where the run goes on elsewhere, an output would end it."""
+    rented.trainer.total_steps, rented.trainer.is_script = 1000, True
+    mark = {f"attempts/1/{STOPPED_FOR_GOOD}": b"stopped by a person\n"} if is_for_good else {}
+    rented.at(60, lambda: rented.store.objects.update({watch.STOP: b"", **mark}))
+    ending = rented.run()
+    assert (ending.state, ending.exit_code) == (("done", 77) if is_for_good else ("stopped", 75))
+    assert ("output/manifest.json" in rented.store.objects) is is_for_good
+    assert checkpoints(rented.store)[-1] == f"step-{rented.trainer.step:08}"
+
+
+def test_the_mark_of_a_stop_is_not_written_through_a_link_of_the_container(rented: Rented, tmp_path: Path) -> None:
+    rented.trainer.total_steps = 1000
+    (tmp_path / "elsewhere").mkdir()
+
+    def swap() -> None:
+        folder = rented.trainer.folder
+        folder.rename(folder.with_name("old"))
+        folder.symlink_to(tmp_path / "elsewhere")
+        rented.store.objects.update({watch.STOP: b"", f"attempts/1/{STOPPED_FOR_GOOD}": b""})
+
+    rented.at(60, swap)
+    assert rented.run().state == "stopped"
+    assert not (tmp_path / "elsewhere" / STOPPED_FOR_GOOD).exists()
 
 
 def test_the_deadline_leaves_time_to_bring_the_checkpoint_home(tmp_path: Path) -> None:

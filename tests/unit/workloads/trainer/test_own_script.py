@@ -16,6 +16,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.doubles.own_script import command, environment, left, lines, run
 from tests.doubles.waiting import until
+from trainplan.workloads.output_files import STOPPED_FOR_GOOD
 from trainplan.workloads.trainer.descendants import descendants
 from trainplan.workloads.trainer.devices import cpu_name
 from trainplan.workloads.trainer.errors import BadInputError
@@ -225,6 +226,18 @@ def test_a_script_that_ends_well_at_its_deadline_has_reached_it_and_leaves_what_
     assert metrics["outcome"] == "deadline"
     assert metrics["failure"] == "its newest checkpoint is that of step 5"
     assert (folder / "output" / "best.pt").read_text() == "so far"
+
+
+def test_a_script_that_a_person_stops_for_good_leaves_what_it_saved(tmp_path: Path) -> None:
+    folder, source = tmp_path / "run", ENDS_WELL_WHEN_ASKED.format(steps=5, waits=True)
+    process = subprocess.Popen(command(folder, source), env=environment(folder))
+    until((folder / "work" / ".waits").exists, "it waits", seconds=60)
+    (folder / "attempts" / "1" / STOPPED_FOR_GOOD).touch()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 77
+    metrics = json.loads((folder / "output" / "metrics.json").read_text())
+    assert (metrics["outcome"], metrics["failure"]) == ("stopped", "its newest checkpoint is that of step 5")
+    assert (folder / "output" / "best.pt").read_text() == (folder / "work" / "best.pt").read_text() == "so far"
 
 
 def test_what_it_needs_that_pip_cannot_install_is_a_bad_job(tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ from trainplan.planner.runs.targets import Target
 from trainplan.providers.base import EndKind
 from trainplan.providers.errors import CapacityError, CredentialsError, TransientError
 from trainplan.workloads.job import OnSlow
+from trainplan.workloads.output_files import STOPPED_FOR_GOOD
 
 A, B, C = (a_target(zone=zone, instance_type="g4") for zone in "abc")
 INTERRUPTIONS = [EndKind.KILLED, EndKind.LOST, EndKind.RECLAIMED, EndKind.DEVICE_LOST]
@@ -276,17 +277,20 @@ def promising(zone: str = "a", device: str = "cpu", **changes: Any) -> Target:
 
 
 def test_a_run_that_is_slower_than_its_estimate_goes_on_stops_or_goes_elsewhere_as_the_job_says(desk: Desk) -> None:
-    outcomes = {}
+    outcomes, for_good = {}, []
     for on_slow in (OnSlow.CONTINUE, OnSlow.STOP, OnSlow.REPLAN):
         desk.scripts(trains_at(SLOW_RATE), trains_well)
         job = a_job(on_slow=on_slow, constraints={"deadline": "5h"})
         run, receipt = desk.launch(job, targets=[promising("a"), promising("b"), promising("c", device="T4")])
         outcomes[on_slow] = (run.outcome, placements(run), receipt.interruptions)
+        if f"attempts/1/{STOPPED_FOR_GOOD}" in desk.provider.store(run.run_id).list("attempts"):
+            for_good.append(on_slow)
     assert outcomes == {
         OnSlow.CONTINUE: (Outcome.SUCCEEDED, ["a"], 0),
         OnSlow.STOP: (Outcome.STOPPED, ["a"], 0),
         OnSlow.REPLAN: (Outcome.SUCCEEDED, ["a", "c"], 0),
     }
+    assert for_good == [OnSlow.STOP]
     assert desk.leaked == []
 
 

@@ -77,9 +77,12 @@ def test_a_training_that_diverged_has_failed_and_its_last_good_model_is_home(des
     assert (desk.folder / "model/model.keras").read_bytes() == MODEL["model.keras"]
 
 
-@pytest.mark.parametrize(("outcome", "expected"), [("failed", Outcome.FAILED), ("deadline", Outcome.DEADLINE)])
+@pytest.mark.parametrize(
+    ("outcome", "expected"),
+    [("failed", Outcome.FAILED), ("deadline", Outcome.DEADLINE), ("stopped", Outcome.STOPPED), (7, Outcome.FAILED)],
+)
 def test_what_a_script_had_saved_is_home_and_the_run_has_not_succeeded(
-    desk: Desk, outcome: str, expected: Outcome
+    desk: Desk, outcome: object, expected: Outcome
 ) -> None:
     metrics = json.dumps({"failure": "the script ended with exit code 1", "outcome": outcome}).encode()
     desk.scripts(_leaves(lambda machine: machine.write_output({"best.pt": b"weights", "metrics.json": metrics})))

@@ -264,4 +264,4 @@ def test_the_end_is_told(desk: Desk) -> None:
     silence(desk, run, None)
     desk.runner().settle(run)
     texts = [event.text for event in desk.events_of(Message)]
-    assert any("trained to its end: what it left in its store is brought home" in text for text in texts)
+    assert any("has left results in its store: they are brought home" in text for text in texts)

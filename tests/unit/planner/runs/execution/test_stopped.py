@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,9 @@ from tests.builders import a_job
 from tests.doubles.clock import ctrl_c
 from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import (
+    SIGHTING_OF_END,
+    FakeMachine,
+    Sighting,
     ends,
     stubborn,
     trains_well,
@@ -19,6 +24,7 @@ from tests.unit.planner.runs.execution.followed import HERE, packed, recorded
 from trainplan.planner.runs.events import Message, PhaseReached
 from trainplan.planner.runs.run import Outcome, Phase
 from trainplan.providers.base import EndKind
+from trainplan.workloads.output_files import STOPPED_FOR_GOOD
 
 # --- Ctrl-C ------------------------------------------------------------------------------------------------------
 
@@ -116,6 +122,27 @@ def test_ctrl_c_while_a_second_attempt_is_launched_leaves_nothing(desk: Desk) ->
 
 
 # --- two at once -------------------------------------------------------------------------------------------------
+
+
+def test_a_script_that_is_stopped_finds_the_mark_of_it_and_what_it_saved_comes_home(desk: Desk) -> None:
+    figures = json.dumps({"failure": "its newest checkpoint is that of step 5", "outcome": "stopped"}).encode()
+
+    def saves_when_asked(machine: FakeMachine) -> Iterator[Sighting]:
+        for sighting in until_asked(machine):
+            if sighting.end is EndKind.STOPPED:
+                assert f"attempts/1/{STOPPED_FOR_GOOD}" in machine.store.list("attempts")
+                machine.write_output({"best.pt": b"so far", "metrics.json": figures})
+                yield SIGHTING_OF_END[EndKind.DONE]
+            yield sighting
+
+    desk.scripts(saves_when_asked)
+    desk.clock.at_sleep[3] = ctrl_c
+    run, receipt = desk.launch()
+    text = "stopped; what its script had saved is at home, and its newest checkpoint is that of step 5"
+    assert (run.outcome, receipt.message) == (Outcome.STOPPED, text)
+    assert (desk.folder / "model" / "best.pt").read_bytes() == b"so far"
+    assert desk.leaked == []
+    assert desk.runner().resumable(a_job(), HERE) == packed(run)
 
 
 def test_plan_stop_from_elsewhere_ends_the_run_that_is_followed_here(desk: Desk) -> None:
