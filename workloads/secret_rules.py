@@ -8,10 +8,10 @@ import re
 from collections import Counter
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
 _FILE = Path(__file__).parent / "data" / "secret_rules.json"
 _MORE = (
@@ -36,6 +36,8 @@ _NAME = re.compile(
     r"|((api|access|private|secret|account|encryption|signing|wandb|hf)[-_]?)keys?)$|^key$",
     re.IGNORECASE,
 )
+_OF_NAMES = ("pass", "pwd", "secret", "credential", "auth", "token", "key")
+"""In every name that the one above finds, in lower case."""
 _SURE = re.compile(r"pass|pwd|secret|credential|token|(api|access|private|account)[-_]?key", re.IGNORECASE)
 _OF_TEXT = re.compile(r"(^|[-_.])(pad|eos|bos|unk|sep|cls|mask|special|image|start|end)[-_]?token$", re.IGNORECASE)
 _ASSIGNED = re.compile(
@@ -68,15 +70,43 @@ def secret_kinds(text: str) -> Iterator[str]:
         yield rule.id
 
 
+def may_hold_secrets(text: str) -> bool:
+    """Whether a rule could find something in a text of many lines: False is sure, and quickly known."""
+    words = " ".join(set(text.lower().split()))  # programs print the same words again and again
+    return any(word in words for word in _few_words())
+
+
+def secret_spans(text: str) -> list[tuple[int, int]]:
+    """From where to where the text seems to hold a secret, in order, none within another."""
+    return sorted((start, end) for _, start, end in _found(text))
+
+
 def without_secrets(text: str) -> str:
     """The text with `…` in the place of whatever seems to be a secret, in its first 256 KiB: a training may print a
     line of megabytes, of which no person reads more."""
     if len(text) > _PIECE:
         ends = range(_PIECE, min(len(text), _MOST_LOOKED_AT) + _PIECE, _PIECE)
         return "".join(without_secrets(text[end - _PIECE : end]) for end in ends) + text[ends[-1] :]
-    for _, start, end in sorted(_found(text), key=lambda one: -one[1]):
-        text = f"{text[:start]}…{text[end:]}"
-    return text
+    return covered(text, secret_spans(text))
+
+
+def without_secret_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Names and texts without secrets; a text under a secret's name is one."""
+    return {
+        without_secrets(name): ("…" if names_a_secret(name, value) else without_secrets(value))
+        if isinstance(value, str) else value
+        for name, value in fields.items()
+    }  # fmt: skip
+
+
+def covered(text: str, spans: Sequence[tuple[int, int]], begin: int = 0) -> str:
+    """The text from `begin` on, with `…` in the place of each of the spans, be it of the rest of one."""
+    pieces = []
+    for start, end in spans:
+        if end > begin:
+            pieces += [text[begin:start], "…"]
+            begin = end
+    return "".join([*pieces, text[begin:]])
 
 
 class LineCover:
@@ -85,15 +115,24 @@ class LineCover:
     def __init__(self) -> None:
         self._in_key = 0
 
+    @property
+    def is_in_key(self) -> bool:
+        """Whether the next line is one of a private key."""
+        return self._in_key > 0
+
     def __call__(self, line: str) -> str:
         """The line without secrets, given those before it."""
+        return "…" if self.hides(line) else without_secrets(line)
+
+    def hides(self, line: str) -> bool:
+        """Whether the line, given those before it, is one of a private key."""
         if _KEY_BEGINS.search(line) and not _KEY_ENDS.search(line):
             self._in_key = _MOST_KEY_LINES
-            return "…"
+            return True
         if self._in_key:
             self._in_key = 0 if _KEY_ENDS.search(line) else self._in_key - 1
-            return "…"
-        return without_secrets(line)
+            return True
+        return False
 
 
 def secret_lines(source: str) -> Iterator[tuple[int, str]]:
@@ -131,7 +170,7 @@ def _found(text: str) -> list[tuple[_Rule, int, int]]:
             taken = any(start < other_end and other_start < end for _, other_start, other_end in found)
             if not taken and _bits(match[group]) >= rule.bits:
                 found.append((rule, start, end))
-    for match in _ASSIGNED.finditer(text) if _rules() else ():
+    for match in _ASSIGNED.finditer(text) if any(word in lower for word in _OF_NAMES) else ():
         start, end = match.span(2)
         taken = any(start < other_end and other_start < end for _, other_start, other_end in found)
         is_value = _SURE.search(match[1]) or match[2].isalnum()  # key = "images_per_second_2" is none
@@ -147,9 +186,6 @@ def _bits(text: str) -> float:
 
 @cache
 def _rules() -> tuple[_Rule, ...]:
-    """None where a job trains: it was checked where it was written (providers/cloud/trainer_wheel.py)."""
-    if not _FILE.exists():
-        return ()
     rows = json.loads(_FILE.read_text(encoding="utf-8"))["rules"]
     published = [_Rule(one["id"], tuple(one["words"]), one["entropy"], one["group"], one["regex"]) for one in rows]
     return (*published, *(_Rule(name, words, bits, 1, pattern) for name, words, bits, pattern in _MORE))
@@ -158,6 +194,13 @@ def _rules() -> tuple[_Rule, ...]:
 @cache
 def _words() -> tuple[str, ...]:
     return tuple({word for rule in _rules() for word in rule.words})
+
+
+@cache
+def _few_words() -> tuple[str, ...]:
+    """Those that stand in no other: where none of them is, no rule finds anything."""
+    words = {*_words(), *_OF_NAMES}
+    return tuple(word for word in words if not any(other in word for other in words - {word}))
 
 
 @cache

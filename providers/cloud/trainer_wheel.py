@@ -81,12 +81,10 @@ _OF_A_PERSONS_COMPUTER = {
     "passed_variables.py", "runtimes.py", "script_command_line.py", "script_file.py", "script_folder.py",
     "script_parser.py",
 }  # fmt: skip
-_RULES = "secret_rules.json"
-"""Of the check of a job, which was before it travelled."""
 
 
 def _is_left_out(parts: tuple[str, ...]) -> bool:
-    if parts[0] in _OF_A_PERSONS_COMPUTER or parts[-1] == _RULES:
+    if parts[0] in _OF_A_PERSONS_COMPUTER:
         return True
     return any(part.startswith(".") or part == "__pycache__" for part in parts)
 

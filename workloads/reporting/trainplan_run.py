@@ -178,7 +178,7 @@ class _Run:
         if self.folder is None:
             return
         now = datetime.fromtimestamp(time.time(), timezone.utc).isoformat(timespec="milliseconds")
-        line = {"event": name, "time": now, **fields}
+        line = {"event": name, "time": now, **_without_secrets(fields)}
         path = self.folder / "attempts" / self.attempt / "progress.jsonl"
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -341,6 +341,16 @@ def _plain(value: Any) -> Any:
         return number if math.isfinite(number) and abs(number) < 1e15 else None
     except (TypeError, ValueError, OverflowError):
         return None
+
+
+def _without_secrets(fields: dict[str, Any]) -> dict[str, Any]:
+    """Figures by whatever names and of whatever texts a script has, fit to be kept: where `plan` runs the script, its
+    rules are there."""
+    try:
+        from trainplan.workloads.secret_rules import without_secret_fields
+    except ImportError:
+        return fields
+    return without_secret_fields(fields)
 
 
 def _framework() -> dict[str, Any]:

@@ -3,7 +3,8 @@ has started ends too.
 
 Its arguments are the most processes that there may be at once, and the command. Its standard input is a pipe of the
 trainer: `t` asks the script to end, `k` and the end of the pipe end it and all of its processes at once. The exit code
-is the script's, 128 and the number for one that a signal ended.
+is the script's, 128 and the number for one that a signal ended. What the script prints passes through here, and is
+written without what looks like a secret.
 Standard library alone.
 """
 
@@ -14,15 +15,19 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 
 from trainplan.workloads.trainer.descendants import adopt_orphans, descendants, end_all
+from trainplan.workloads.trainer.printed_cover import PrintedCover, relay, secret_values
 
 ASK, END = b"t", b"k"
 FOLDER = "TRAINPLAN_SCRIPT_FOLDER"
 """A folder in which the script looks for modules, and this process does not; "": none."""
 TOO_MANY_EXIT = 98
 _POLL_SECONDS = 0.2
+_LAST_OUTPUT_SECONDS = 10.0
+"""For what is still to be written when the script and all of its processes have ended."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -33,15 +38,26 @@ def main(arguments: Sequence[str]) -> int:
     adopt_orphans()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)  # the trainer is asked, and asks the script
+    source, printed = os.pipe()
     try:
-        script = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=_listen_again)
+        script = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=printed, stderr=printed, start_new_session=True,
+            preexec_fn=_listen_again,
+        )  # fmt: skip
     except OSError as error:
         sys.stderr.write(f"{command[0]}: {error.strerror}\n")
         return 127
+    finally:
+        os.close(printed)
+    cover = PrintedCover(secret_values(os.environ))
+    # Beside the watch, which goes on where nobody takes the output.
+    output = threading.Thread(target=relay, args=(source, sys.stdout.fileno(), cover), daemon=True)
+    output.start()
     try:
         code = _see_it_end(script, most)
     finally:
         end_all(os.getpid())
+        output.join(_LAST_OUTPUT_SECONDS)
     return 128 - code if code < 0 else code
 
 

@@ -128,7 +128,7 @@ def test_a_script_that_says_nothing_runs_to_its_cap(tmp_path: Path) -> None:
 def test_a_script_that_fails_says_so(tmp_path: Path) -> None:
     done = run(tmp_path / "run", "raise ValueError('no such file of mine')\n")
     assert done.returncode == 70
-    assert "no such file of mine" in done.stderr
+    assert "no such file of mine" in done.stdout
     assert "error: the script ended with exit code 1\n" in done.stderr
 
 
