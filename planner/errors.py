@@ -91,7 +91,7 @@ class RefusedError(PlanError):
 
 
 class NoCapacityError(PlanError):
-    """No placement has capacity left."""
+    """No placement has capacity left, or leaves a run its machine."""
 
     exit_code = ExitCode.NO_CAPACITY
 

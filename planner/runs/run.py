@@ -43,7 +43,7 @@ class Outcome(StrEnum):
     DEADLINE = "deadline"
     BUDGET = "budget"
     INTERRUPTED = "interrupted"
-    """Taken away, and nobody was there to launch it again."""
+    """Taken away, and nobody was there to launch it again, or taken away again and again. No fault of the job."""
     NO_CAPACITY = "no_capacity"
     REFUSED = "refused"
     """Credentials, permission or quota."""

@@ -13,7 +13,7 @@ from trainplan.planner.runs.decision.stay import Comparison, compare, is_to_comp
 from trainplan.planner.runs.directory.signs import BOOT_LIMIT as BOOT_LIMIT
 from trainplan.planner.runs.directory.signs import SILENCE_LIMIT as SILENCE_LIMIT
 from trainplan.planner.runs.directory.signs import Sign, disobeys, silent_since
-from trainplan.planner.runs.run import INTERRUPTIONS, OUTCOMES, Outcome, Phase, Run, Speed
+from trainplan.planner.runs.run import INTERRUPTIONS, OUTCOMES, Attempt, Outcome, Phase, Run, Speed
 from trainplan.planner.runs.targets import Refusal, Target, affordable, open_targets, opens_again
 from trainplan.pricing.offers import Market
 from trainplan.providers.base import EndKind, Instance, InstanceState
@@ -22,7 +22,8 @@ from trainplan.workloads.job import OnSlow
 TIMER_GRACE = timedelta(minutes=15)
 """How long after its deadline an instance may take to end by itself before it is ended from here."""
 MOST_WITHOUT_PROGRESS = 3
-"""Interruptions in a row that left no newer checkpoint, before a run is given up."""
+"""Interruptions in a row that left no newer checkpoint: then a run is given up, or, where all were its vendor's, goes
+where it has not been taken back."""
 ASK_SPOT_AGAIN = timedelta(minutes=5)
 """How soon a run that waits for spot asks a placement again that had none."""
 LOOK_AGAIN = timedelta(minutes=5)
@@ -186,8 +187,15 @@ def where_next(run: Run, look: Look, now: datetime) -> Action:
     ]
     if run.targets and not payable:
         return End(Outcome.BUDGET, f"the rest of the budget of ${run.budget_usd} is not enough for any offer")
+    taken = taken_back_in_vain(run)
+    is_unlucky = run.phase is not Phase.DONE and len(taken) >= MOST_WITHOUT_PROGRESS
+    if is_unlucky:
+        payable = _steadier(payable, taken)
+        if not payable:
+            why = f"its machine was taken back {len(taken)} times in a row before there was a newer checkpoint"
+            return End(Outcome.INTERRUPTED, f"{why}, and plan and budget have no other placement")
     # Under a deadline of the person's own, full spot placements must not keep the run from asking on demand.
-    by_market = has_choice(run)
+    by_market = has_choice(run) and not is_unlucky
     refusals = look.refusals
     searches = _searches(run, payable, refusals, now, by_market=by_market)
     placements = open_targets(payable, (*refusals, *_held_refusals(searches)), now)
@@ -272,17 +280,40 @@ def _market(action: MarketAction) -> Market:
     return Market.SPOT if action is MarketAction.USE_SPOT else Market.ON_DEMAND
 
 
-def stuck(run: Run) -> bool:
-    """Whether the last interruptions, three in a row, left no newer checkpoint than there was before."""
-    best_step, without_progress = 0, 0
+def _in_vain(run: Run) -> list[Attempt]:
+    """The last attempts in a row that were interrupted without a newer checkpoint than there was before."""
+    best_step, in_vain = 0, list[Attempt]()
     for attempt in run.attempts:
         if not attempt.had_instance:
             continue  # refused: nothing ran
         gained = (attempt.step or 0) > best_step
         best_step = max(best_step, attempt.step or 0)
         # What ended otherwise was ended by the person, or by a limit that has been raised since.
-        without_progress = 0 if gained or attempt.end not in INTERRUPTIONS else without_progress + 1
-    return without_progress >= MOST_WITHOUT_PROGRESS
+        in_vain = [] if gained or attempt.end not in INTERRUPTIONS else [*in_vain, attempt]
+    return [one for one in in_vain if run.again_at is None or one.asked_at is None or one.asked_at >= run.again_at]
+
+
+def stuck(run: Run) -> bool:
+    """Whether the run was interrupted three times in a row without a newer checkpoint, and not by its vendor: the job
+    itself may be what ends its machines."""
+    return len(_in_vain(run)) - len(taken_back_in_vain(run)) >= MOST_WITHOUT_PROGRESS
+
+
+def taken_back_in_vain(run: Run) -> list[Attempt]:
+    """The last attempts whose machines their vendor took back without a newer checkpoint: no fault of the job."""
+    return [attempt for attempt in _in_vain(run) if attempt.end is EndKind.RECLAIMED]
+
+
+def _steadier(targets: list[Target], taken: list[Attempt]) -> list[Target]:
+    """Those on demand, else those in placements that have not taken the run back."""
+    before = [attempt.target for attempt in taken if attempt.target is not None]
+    on_demand = sum(target.offer.market is Market.ON_DEMAND for target in before)
+    if on_demand < MOST_WITHOUT_PROGRESS:
+        steadier = [target for target in targets if target.offer.market is Market.ON_DEMAND]
+        if steadier:
+            return steadier
+    places = {target.where for target in before}
+    return [target for target in targets if target.where not in places]
 
 
 def _wanted_end(run: Run, now: datetime) -> End | None:

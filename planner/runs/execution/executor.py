@@ -404,6 +404,7 @@ def ended_error(run: Run) -> PlanError:
         Outcome.DEADLINE: LimitReachedError,
         Outcome.BUDGET: LimitReachedError,
         Outcome.NO_CAPACITY: NoCapacityError,
+        Outcome.INTERRUPTED: NoCapacityError,
         Outcome.REFUSED: RefusedError,
     }
     kind = kinds.get(run.outcome or Outcome.FAILED, TrainingFailedError)
@@ -411,6 +412,11 @@ def ended_error(run: Run) -> PlanError:
 
 
 def _what_to_do(run: Run) -> str:
+    if run.outcome is Outcome.INTERRUPTED:
+        return (
+            f"plan attach {run.run_id} tries again; a shorter checkpoint_every loses less, and a launch with --market "
+            "on_demand is not taken back"
+        )
     if any(attempt.had_instance for attempt in run.attempts):
         return f"plan logs {run.run_id} shows what it said"
     if run.outcome is Outcome.NO_CAPACITY:

@@ -38,6 +38,7 @@ from trainplan.planner.runs.decision.search import MOST_CREATES
 from trainplan.planner.runs.directory.signs import BOOT_LIMIT
 from trainplan.planner.runs.run import INTERRUPTIONS, Attempt, Outcome, Phase, Run
 from trainplan.planner.runs.targets import Refusal, Target, no_capacity, refusal_of
+from trainplan.pricing.offers import Market
 from trainplan.providers.base import EndKind, InstanceState
 from trainplan.providers.errors import QuotaError
 from trainplan.workloads.job import OnSlow
@@ -390,7 +391,7 @@ def reclaimed_attempts(*steps: int, end: EndKind = EndKind.RECLAIMED) -> tuple[A
     ],
 )
 def test_three_in_a_row_without_a_newer_checkpoint_are_enough(steps: tuple[int, ...], is_stuck: bool) -> None:
-    run = a_search(attempts=reclaimed_attempts(*steps))
+    run = a_search(attempts=reclaimed_attempts(*steps, end=EndKind.KILLED))
     assert stuck(run) is is_stuck
     action = next_action(run, Look(), SOON)
     if is_stuck:
@@ -398,6 +399,31 @@ def test_three_in_a_row_without_a_newer_checkpoint_are_enough(steps: tuple[int, 
         assert action == End(Outcome.FAILED, said)
     else:
         assert action == Launch(len(steps) + 1, FIRST)
+
+
+def test_a_run_that_is_taken_back_again_and_again_goes_on_demand_or_elsewhere_and_has_not_failed() -> None:
+    """Of a job that its vendor interrupts, nothing is known."""
+    spot = [replace(each, offer=replace(each.offer, market=Market.SPOT)) for each in PLACEMENTS]
+    taken = tuple(an_attempt(number, spot[0], cleared=True, end=EndKind.RECLAIMED, step=0) for number in (1, 2, 3))
+    assert next_action(a_search(attempts=taken[:2], targets=(*spot, SECOND)), Look(), SOON) == Launch(3, spot[0])
+    run = a_search(attempts=taken, targets=(*spot, SECOND))
+    assert not stuck(run)
+    assert next_action(run, Look(), SOON) == Launch(4, SECOND)
+    assert next_action(replace(run, targets=tuple(spot)), Look(), SOON) == Launch(4, spot[1])
+    alone = replace(run, targets=(spot[0],))
+    assert next_action(alone, Look(), SOON) == End(
+        Outcome.INTERRUPTED,
+        "its machine was taken back 3 times in a row before there was a newer checkpoint, and plan and budget have no "
+        "other placement",
+    )
+    assert next_action(replace(alone, again_at=SOON), Look(), SOON) == Launch(4, spot[0])
+
+
+def test_a_run_that_is_taken_back_on_demand_too_ends() -> None:
+    taken = reclaimed_attempts(0, 0, 0)
+    action = next_action(a_search(attempts=taken, targets=(taken[0].target,)), Look(), SOON)
+    assert isinstance(action, End)
+    assert action.outcome is Outcome.INTERRUPTED
 
 
 def test_nothing_is_launched_before_the_store_has_answered_what_the_last_attempt_left() -> None:
@@ -417,7 +443,8 @@ def test_a_machine_whose_create_has_no_recorded_send_is_new_from_when_it_was_ask
 
 
 def test_whoever_launches_a_stuck_run_again_gets_another_try() -> None:
-    run = replace(a_search(attempts=reclaimed_attempts(0, 0, 0)), phase=D, outcome=Outcome.FAILED)
+    killed = reclaimed_attempts(0, 0, 0, end=EndKind.KILLED)
+    run = replace(a_search(attempts=killed), phase=D, outcome=Outcome.FAILED)
     assert where_next(run, Look(), SOON) == Launch(4, FIRST)
 
 
@@ -426,7 +453,7 @@ def test_however_it_goes_a_run_without_progress_is_not_launched_for_ever(steps: 
     """Each newer checkpoint is worth at most three attempts."""
     launched: list[int] = []
     for step in steps:
-        if stuck(a_search(attempts=reclaimed_attempts(*launched))):
+        if stuck(a_search(attempts=reclaimed_attempts(*launched, end=EndKind.LOST))):
             break
         launched.append(step)
     gains = len({step for step in launched if step})
