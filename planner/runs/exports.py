@@ -6,6 +6,7 @@ A format that fails is an error of that file alone: model.keras, the run and ear
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from trainplan.providers.stores.files import sha256_of
 from trainplan.workloads.exported.edge_tpu import edge_tpu
 from trainplan.workloads.exported.record import FILES, RECORD, Check, ExportRecord, Input, Operation, Output
 from trainplan.workloads.extras import install_hint
+from trainplan.workloads.passed_variables import passed_variables
 from trainplan.workloads.terms import ExportFormat
 
 FOLDER = "exports"
@@ -154,7 +156,14 @@ def _answers(query: ExportQuery, folder: Path) -> Iterator[dict[str, Any]]:
     count = 0
     with (
         log.open("w", encoding="utf-8") as errors,
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True) as process,
+        subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            env=passed_variables(os.environ),
+        ) as process,
     ):
         try:
             assert process.stdin is not None
@@ -177,7 +186,9 @@ def _checked(query: ExportQuery, folder: Path, format: ExportFormat, told: dict[
     """The file against model.keras, in a process without Keras; then it is moved to where it stays."""
     question = json.dumps({"folder": str(folder), "format": format, "allowed_loss": query.allowed_loss})
     command = (sys.executable, *_CHECK)
-    process = subprocess.run(command, input=question, capture_output=True, text=True, check=False)
+    process = subprocess.run(
+        command, input=question, capture_output=True, text=True, check=False, env=passed_variables(os.environ)
+    )
     if process.returncode:
         return _failed(format, f"the file was written, but {_last_line(process.stderr)}")
     answer = json.loads(process.stdout)

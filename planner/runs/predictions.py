@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -16,6 +17,7 @@ from trainplan.workloads.data_folder.entries import Tally, files_below
 from trainplan.workloads.data_folder.values import IMAGE_SUFFIXES
 from trainplan.workloads.exported.record import MODULES, RECORD, RecordError, read_record
 from trainplan.workloads.extras import install_hint
+from trainplan.workloads.passed_variables import passed_variables
 from trainplan.workloads.regular_file import regular_bytes
 from trainplan.workloads.terms import ExportFormat, Framework
 
@@ -180,7 +182,10 @@ def predictions(
         "most": MOST_CLASSES,
     }
     command = [*(program or (sys.executable, *_TRAINER))]
-    process = subprocess.run(command, input=json.dumps(question), capture_output=True, text=True, check=False)
+    process = subprocess.run(
+        command, input=json.dumps(question), capture_output=True, text=True, check=False,
+        env=passed_variables(os.environ),
+    )  # fmt: skip
     if process.returncode:
         *_, last = ["it said nothing", *process.stderr.strip().splitlines()]
         raise ThisMachineError(f"{path} could not be asked: {last.removeprefix('error: ')}")

@@ -25,6 +25,7 @@ from trainplan.providers.local.store import write_whole
 from trainplan.providers.local.supervise import EXIT, REQUEST, SUPERVISOR, TRAINER
 from trainplan.providers.local.translate import own_trainer, process_request
 from trainplan.workloads.extras import install_hint
+from trainplan.workloads.passed_variables import passed_variables
 from trainplan.workloads.terms import Framework
 
 if TYPE_CHECKING:
@@ -155,7 +156,8 @@ class ProcessHost:
                 text=True,
                 check=False,
                 timeout=_START_SECONDS,
-                env=dict(self.here.environment),
+                # Those of the trainer: a script could read its supervisor's too (/proc).
+                env=passed_variables(self.here.environment),
                 start_new_session=True,  # a Ctrl-C of this terminal is not for it
             )
         except subprocess.TimeoutExpired:

@@ -48,6 +48,7 @@ from trainplan.providers.local.offers import PROVIDER, REGION, OwnPrice, offers
 from trainplan.providers.local.process import ProcessHost
 from trainplan.providers.local.records import PROCESS, AttemptLocation, attempt_key, location_of
 from trainplan.providers.local.settings import EngineChoice, parse_settings
+from trainplan.workloads.passed_variables import passed_variables
 from trainplan.workloads.processor_time import ProcessorTime, busy_seconds, others_share
 from trainplan.workloads.terms import Framework
 
@@ -387,7 +388,7 @@ def measure_speed(
                 capture_output=True,
                 check=False,
                 timeout=PATIENCE_SECONDS,
-                env={**environment, "CUDA_VISIBLE_DEVICES": "-1"},
+                env={**passed_variables(environment), "CUDA_VISIBLE_DEVICES": "-1"},
             )
         after = ProcessorTime(watch.now(), watch.busy(), watch.own())
         events = _events(folder / "attempts" / "1" / "progress.jsonl")

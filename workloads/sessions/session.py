@@ -20,6 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from trainplan.workloads.passed_variables import passed_variables
 from trainplan.workloads.sessions import kept
 from trainplan.workloads.sessions.needed import STOP_BEFORE_SECONDS
 from trainplan.workloads.sessions.records import HISTORY, Progress, instant, records, write_history, write_record
@@ -263,7 +264,11 @@ def _started(session: _Session, data: Path, lock: int) -> subprocess.Popen[bytes
         str(session.run_dir),
     ]
     words += ["--attempt", str(session.attempt), "--data-dir", str(data), "--deadline-unix", repr(session.deadline)]
-    environment = {**os.environ, "PYTHONPATH": str(place.work / "trainer"), "TF_CPP_MIN_LOG_LEVEL": "2"}
+    environment = {
+        **passed_variables(os.environ),
+        "PYTHONPATH": str(place.work / "trainer"),
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+    }
     environment |= {"KERAS_BACKEND": session.plan["framework"]}
     with (place.work / "log.txt").open("wb") as log:
         process = subprocess.Popen(

@@ -131,7 +131,7 @@ while :; do
     # TERM is for the trainer, which writes a checkpoint; the shell around it only writes down how that ended.
     # shellcheck disable=SC2016  # each rank expands it
     srun --nodes="$nodes" --ntasks="$nodes" --ntasks-per-node=1 --kill-on-bad-exit=1 \
-        sh -c 'trap : TERM; start=$1; shift; "$@" & rank=$!
+        sh -c 'trap : TERM; unset SLURM_JWT; start=$1; shift; "$@" & rank=$!
             while sleep 2; do
                 now=$(cat "$0/slurm-start" 2>/dev/null) && [ "$now" != "$start" ] && kill -9 "$rank"
             done >/dev/null 2>&1 </dev/null & fence=$!

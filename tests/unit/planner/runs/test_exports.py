@@ -6,6 +6,7 @@ The script writes an ONNX file of its own, which is checked in a process without
 from __future__ import annotations
 
 import json
+import os
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -103,6 +104,28 @@ def test_a_file_is_kept_with_its_record_and_predicts_without_tensorflow(model: K
     program = (sys.executable, "-P", "-c", WITHOUT_TENSORFLOW)
     (told,) = predictions(exported_model(export.folder), [str(image)], pytest.fail, program)
     assert told.classes[0][0] == "blue"
+
+
+def test_what_converts_checks_and_predicts_gets_no_credential_of_the_person(
+    model: KeptModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a credential")
+    tell = "import os, sys; sys.exit('error: ' + os.environ.get('AWS_SECRET_ACCESS_KEY', 'none here'))"
+    program = (sys.executable, "-c", tell)
+    query = ExportQuery(
+        model=model, formats=(ExportFormat.ONNX,), to=tmp_path, data_dir=tmp_path, allowed_loss=0.02, processor="one",
+        converter=program,
+    )  # fmt: skip
+    with pytest.raises(ThisMachineError, match="could not be converted: none here"):
+        export_model(query, lambda _: None)
+    (export,) = exported(model, ExportFormat.ONNX)
+    assert export.folder is not None
+    with pytest.raises(ThisMachineError, match="could not be asked: none here"):
+        predictions(exported_model(export.folder), ["a.png"], pytest.fail, program)
+    ends = "import os\nif 'AWS_SECRET_ACCESS_KEY' in os.environ: os._exit(3)\n"
+    (tmp_path / "sitecustomize.py").write_text(ends)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(tmp_path), os.environ.get("PYTHONPATH", ""))))
+    assert doubt(model, exported(model, ExportFormat.ONNX)[0]) == ""
 
 
 def test_a_file_that_fails_its_check_is_not_kept_and_an_earlier_one_stays(model: KeptModel) -> None:

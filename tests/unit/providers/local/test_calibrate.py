@@ -21,8 +21,9 @@ for name in ("--job", "--run-dir", "--attempt", "--max-steps", "--max-seconds"):
 options = parser.parse_args()
 folder = pathlib.Path(options.run_dir, "attempts", options.attempt)
 folder.mkdir(parents=True)
-pathlib.Path(os.environ["SEEN"]).write_text(json.dumps(
-    [pathlib.Path(options.job).read_text(), options.max_seconds, os.environ["CUDA_VISIBLE_DEVICES"], options.run_dir]))
+pathlib.Path(os.environ["TRAINPLAN_SEEN"]).write_text(json.dumps(
+    [pathlib.Path(options.job).read_text(), options.max_seconds, os.environ["CUDA_VISIBLE_DEVICES"], options.run_dir,
+     "AWS_SECRET_ACCESS_KEY" in os.environ]))
 lines = [{"event": "start", "framework": "tensorflow", "framework_version": "2.21.0"}, {"event": "end", %s}]
 (folder / "progress.jsonl").write_text("\\n".join(["half a {", *map(json.dumps, lines)]))
 """
@@ -47,7 +48,7 @@ def program(tmp_path: Path, end: str) -> tuple[str, ...]:
 
 
 def environment(tmp_path: Path) -> dict[str, str]:
-    return {**os.environ, "SEEN": str(tmp_path / "seen.json")}
+    return {**os.environ, "TRAINPLAN_SEEN": str(tmp_path / "seen.json"), "AWS_SECRET_ACCESS_KEY": "a credential"}
 
 
 def test_the_trainer_is_run_for_two_seconds_on_the_processor_and_nothing_of_it_stays(tmp_path: Path) -> None:
@@ -57,9 +58,9 @@ def test_the_trainer_is_run_for_two_seconds_on_the_processor_and_nothing_of_it_s
     run = program(tmp_path, '"images_per_second": 250.5')
     speed = measure_speed(a_job(), run, environment(tmp_path), stopwatch=Ticks().stopwatch())
     assert speed == MeasuredSpeed(images_per_second=250.5, others=0.35, framework="tensorflow 2.21.0")
-    job, seconds, gpus, run_dir = json.loads((tmp_path / "seen.json").read_text(encoding="utf-8"))
+    job, seconds, gpus, run_dir, has_credential = json.loads((tmp_path / "seen.json").read_text(encoding="utf-8"))
     assert job_from_json(job) == a_job()
-    assert (seconds, gpus) == ("2", "-1")
+    assert (seconds, gpus, has_credential) == ("2", "-1", False)
     assert not AnyPath(run_dir).exists()
 
 

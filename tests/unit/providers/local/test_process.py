@@ -185,8 +185,9 @@ def test_a_training_gets_no_credential_of_the_person(tmp_path: Path, monkeypatch
     monkeypatch.setenv("TZ", "UTC")
     provider = ProcessHarness(tmp_path).provider()
     run = request(provider)
-    variables = Path(f"/proc/{trained(provider, run).pid}/environ").read_bytes()
-    assert b"TZ=UTC" in variables.split(b"\0")
-    assert b"a credential" not in variables
+    for ours in (trained(provider, run), recorded(provider, run, "supervisor/process.json")):
+        variables = Path(f"/proc/{ours.pid}/environ").read_bytes()
+        assert b"TZ=UTC" in variables.split(b"\0")
+        assert b"a credential" not in variables
     for owned in provider.list_owned():
         provider.delete(owned)

@@ -256,3 +256,16 @@ def test_a_job_hands_no_credentials_of_the_submitting_shell_to_what_it_trains() 
     names = {line.partition("=")[0] for line in done.stdout.splitlines()}
     assert names.isdisjoint(secret)
     assert names >= {*plain}
+
+
+def test_what_trains_on_a_node_has_not_the_token_that_srun_needs(tmp_path: Path) -> None:
+    script = files("trainplan.providers.slurm").joinpath("data/job.sh").read_text(encoding="utf-8")
+    begin = script.index("sh -c '", script.index("srun --nodes")) + len("sh -c '")
+    part = script[begin : script.index("'", begin)]
+    (tmp_path / "ranks-first").mkdir()
+    environment = {"PATH": os.environ["PATH"], "SLURM_JWT": "a token", "SLURM_PROCID": "0"}
+    done = subprocess.run(
+        ["sh", "-c", part, str(tmp_path), "first", "env"], env=environment, capture_output=True, text=True, check=True
+    )
+    assert "SLURM_PROCID=0" in done.stdout
+    assert "a token" not in done.stdout

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,25 @@ def test_a_session_that_is_about_to_end_begins_nothing(place: Place) -> None:
     (place.work / "began").write_text(repr(time.time() - 43_200), encoding="utf-8")
     with pytest.raises(SessionError, match="about to end"):
         train(place)
+
+
+def test_what_trains_in_a_session_gets_none_of_the_credentials_of_its_place(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAGGLE_USER_SECRETS_TOKEN", "a credential")
+    trainer = (
+        "import json, os, pathlib\npathlib.Path('seen.json').write_text(json.dumps(dict(os.environ)))\n"
+        "raise SystemExit(70)\n"
+    )
+    with zipfile.ZipFile(place.folder / "trainer.whl", "w") as wheel:
+        for name in ("trainplan/__init__.py", "trainplan/workloads/__init__.py"):
+            wheel.writestr(name, "")
+        wheel.writestr("trainplan/workloads/trainer.py", trainer)
+    write_plan(place.folder, files={})
+    train(place)
+    seen = json.loads((place.work / "seen.json").read_text())
+    assert seen["KERAS_BACKEND"] == "jax"
+    assert "a credential" not in seen.values()
 
 
 def test_a_run_that_is_trained_is_not_trained_again(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
