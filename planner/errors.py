@@ -131,6 +131,10 @@ class StateError(ThisMachineError):
     """The journal or the locks in this computer's state folder cannot be read or written."""
 
 
+class RunKeyError(StateError):
+    """The secret of this home, with which the results of runs are checked, cannot be read."""
+
+
 class OutdatedError(PlanError):
     """What was to be recorded of a run follows from a state that it has no more: another command has ended it."""
 

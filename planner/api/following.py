@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from trainplan.planner.errors import RunKeyError
 from trainplan.planner.runs.run import Outcome, Phase
 
 if TYPE_CHECKING:
@@ -36,7 +37,10 @@ def stopped(run: Run, runner: Runner) -> tuple[Run, Receipt | None]:
 
     Raises what `Runner.stop` raises.
     """
-    run = runner.settle(run)
+    try:
+        run = runner.settle(run)
+    except RunKeyError:  # what cannot be checked stays in its store
+        run = runner.journal.run(run.run_id)
     if run.phase is Phase.DONE:
         return run, None
     return runner.stop(run)

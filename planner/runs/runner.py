@@ -132,12 +132,12 @@ class Runner:
 
     def has_results(self, run: Run) -> bool:
         """Whether an ended run has left a complete output in its store that nobody has brought home. Raises
-        ProviderError where that does not answer, and StateError."""
+        ProviderError where that does not answer, and RunKeyError."""
         is_open = run.phase is Phase.DONE and run.outcome is not Outcome.SUCCEEDED and not run.has_results_settled
         if not is_open or not any(attempt.had_instance for attempt in run.attempts):
             return False
         store = self._provider_of(run.provider).store(run.run_id)
-        return finished_attempt(run, store, self._keys.vouching(run)) is not None
+        return finished_attempt(run, store, self._keys.vouching) is not None
 
     def bring_home(self, run: Run) -> Run:
         """An ended run with results in its store, made ready for `follow`, which collects them. As the journal has it

@@ -11,12 +11,22 @@ import pytest
 
 from tests.builders import a_target
 from tests.doubles.desk import Desk
-from tests.doubles.fake_machine import MODEL, SIGHTING_OF_END, FakeMachine, Sighting, ends_after, trains_well
+from tests.doubles.fake_machine import (
+    MODEL,
+    SIGHTING_OF_END,
+    FakeMachine,
+    Sighting,
+    ends_after,
+    trains_well,
+    until_asked,
+)
 from tests.doubles.fake_provider import FakeProvider
 from tests.unit.providers.agent.machine import Rented
+from trainplan.planner.api.following import stopped
 from trainplan.planner.errors import StateError, TrainingFailedError
 from trainplan.planner.runs.directory.run_keys import FILE, RunKeys
 from trainplan.planner.runs.events import Message
+from trainplan.planner.runs.execution.executor import Detached
 from trainplan.planner.runs.receipt.receipt import Receipt
 from trainplan.planner.runs.run import Outcome, Phase, Run
 from trainplan.providers.agent.signatures import ATTEMPT, Vouching, attempt_path
@@ -182,6 +192,37 @@ def test_a_secret_that_cannot_be_read_ends_no_run(desk: Desk) -> None:
     run, _ = desk.runner().follow(run, desk.request())
     assert run.outcome is Outcome.SUCCEEDED
     assert (desk.folder / "model" / "model.keras").read_bytes() == MODEL["model.keras"]
+
+
+@pytest.mark.parametrize("leaves_output", [False, True])
+def test_a_run_that_is_stopped_with_a_damaged_key_has_ended_and_is_recorded(desk: Desk, *, leaves_output: bool) -> None:
+    """Its machine is gone: without a record it would be called live for ever."""
+    path = desk.settings.home / FILE
+
+    def spoilt(machine: FakeMachine) -> Iterator[Sighting]:
+        for seen in until_asked(machine):
+            path.write_text("{")
+            if leaves_output and seen.end is EndKind.STOPPED:
+                machine.write_output(MODEL)
+                machine.end("done", 1.0)
+            yield seen
+
+    desk.scripts(spoilt)
+    with pytest.raises(Detached):
+        desk.runner().follow(
+            desk.planned(targets=[a_target(provider="rented")]),
+            desk.request(key=RunKeys(desk.settings.home).key),
+            until_launched=True,
+        )
+    run, receipt = stopped(desk.journal.live()[0], desk.runner())
+    assert receipt is not None
+    assert (run.outcome, desk.journal.live(), desk.leaked) == (Outcome.STOPPED, [], [])
+    assert run.has_results_settled is not leaves_output
+    assert ("run-keys.json is damaged" in (receipt.message or "")) is leaves_output
+    path.unlink()
+    if leaves_output:
+        run, _ = desk.runner().follow(desk.runner().bring_home(run), desk.request())
+        assert (desk.folder / "model" / "model.keras").read_bytes() == MODEL["model.keras"]
 
 
 def test_a_later_attempt_of_a_run_without_a_key_gets_none_either(desk: Desk) -> None:

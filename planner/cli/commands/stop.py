@@ -14,7 +14,7 @@ from trainplan.planner.cli.foreign_runs import take_over
 from trainplan.planner.cli.live_view import LiveView
 from trainplan.planner.cli.run_end import print_ended, print_left, print_receipt
 from trainplan.planner.cli.stop_by_label import StopQuery, is_run_id, stop_labelled
-from trainplan.planner.errors import StateError, UnknownRunError
+from trainplan.planner.errors import RunKeyError, StateError, UnknownRunError
 from trainplan.planner.runs.execution.executor import Detached
 from trainplan.planner.runs.run import Phase, Run
 from trainplan.planner.runs.runner import FollowerSilentError
@@ -52,6 +52,8 @@ def command(
             raise
         why = f"the journal {settings.journal} does not know run {name}"
         stop_labelled(StopQuery(name, why, is_any_client=anyone), settings, error, as_json=as_json)
+    except RunKeyError:
+        raise  # the journal can be used, and has the run as it is: nothing of it bills
     except StateError as error:
         if not is_run_id(name):
             raise

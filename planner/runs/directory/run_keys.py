@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainplan.planner.errors import StateError
+from trainplan.planner.errors import RunKeyError
 from trainplan.providers.agent.signatures import Vouching
 from trainplan.providers.registry import is_own
 
@@ -32,7 +32,7 @@ class RunKeys:
     home: Path
 
     def key(self, run: Run) -> str:
-        """64 hexadecimal digits, the same for every attempt of the run. Raises StateError.
+        """64 hexadecimal digits, the same for every attempt of the run. Raises RunKeyError.
 
         "" for a run that began before the secret was made, and for one that this home has taken over: its
         checkpoints were vouched for with another key, or with none. The secret is made for a run's first attempt.
@@ -49,7 +49,7 @@ class RunKeys:
 
         None for a run on this computer or the person's own cluster: no agent runs there, and nobody else writes its run
         directory.
-        Raises StateError.
+        Raises RunKeyError.
         """
         return None if is_own(run.provider) else Vouching(self.key(run), run.run_id)
 
@@ -69,9 +69,9 @@ class RunKeys:
                 raise ValueError("sha256")
             return bytes.fromhex(item["secret"]), made_at
         except OSError as error:
-            raise StateError(f"cannot read or write {path}: {error.strerror}", "set PLAN_HOME elsewhere") from None
+            raise RunKeyError(f"cannot read or write {path}: {error.strerror}", "set PLAN_HOME elsewhere") from None
         except (ValueError, KeyError, TypeError):
-            raise StateError(
+            raise RunKeyError(
                 f"{path} is damaged", "remove it: runs that began before continue without a key of their own"
             ) from None
 

@@ -12,7 +12,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from trainplan.planner.errors import ResultsUnknownError, TeardownUnverifiedError, ThisMachineError, TrainingFailedError
+from trainplan.planner.errors import (
+    ResultsUnknownError,
+    RunKeyError,
+    TeardownUnverifiedError,
+    ThisMachineError,
+    TrainingFailedError,
+)
 from trainplan.planner.runs.decision.next_action import End, early_end
 from trainplan.planner.runs.directory.progress import story_of
 from trainplan.planner.runs.directory.proofs import Vouched
@@ -186,8 +192,9 @@ class Finisher:
         return self._recorder.moved(replace(run, unverified=None), Phase.DONE)
 
     def has_finished(self, run: Run) -> bool:
-        """Whether a complete output of the run is in its store. Raises ProviderError where that does not answer."""
-        return finished_attempt(run, self._provider_of(run.provider).store(run.run_id), self.vouching(run)) is not None
+        """Whether a complete output of the run is in its store. Raises ProviderError where that does not answer, and
+        RunKeyError."""
+        return finished_attempt(run, self._provider_of(run.provider).store(run.run_id), self.vouching) is not None
 
     def _with_results(self, run: Run) -> Run:
         """A run of which nothing bills any more, with what its store has of it at home. Raises as `end`."""
@@ -202,6 +209,10 @@ class Finisher:
             self._fetch(run)
         except TrainingFailedError as error:
             return replace(run, has_results_settled=True, message=f"{run.message}; {error.message}")
+        except RunKeyError as error:
+            if run.outcome is not Outcome.STOPPED:
+                raise
+            return replace(run, message=f"{run.message}; what it left in its store stays there: {error.message}")
         except ProviderError as error:
             if self._waits(run):
                 raise _unknown(run, error) from error
@@ -291,7 +302,7 @@ class Finisher:
             return  # already gone, or it never said anything: ending it must not wait for that
 
     def _vouched(self, run: Run) -> Vouched | None:
-        """Raises StateError."""
+        """Raises RunKeyError."""
         vouching = self.vouching(run)
         if vouching is None or not run.attempts:
             return None

@@ -13,6 +13,7 @@ from trainplan.planner.errors import (
     NoCapacityError,
     PlanError,
     RefusedError,
+    RunKeyError,
     TrainingFailedError,
     from_provider,
 )
@@ -341,7 +342,7 @@ class Executor:
         attempt, now = run.attempts[-1], self._recorder.clock.now()
         step = None
         # What does not answer now is asked once the machine is gone (Examine).
-        with suppress(ProviderError):
+        with suppress(ProviderError, RunKeyError):
             if self.finisher.has_finished(run):
                 return self.finisher.collect(self._listened(run))
             step = newest_checkpoint(self._provider_of(run.provider).store(run.run_id)) or 0
