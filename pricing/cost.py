@@ -86,6 +86,12 @@ class RunUsage(NamedTuple):
     fetched_gb: Decimal = Decimal(0)
     stored_gb: Decimal = Decimal(0)
 
+    def of_machines(self, count: int) -> RunUsage:
+        """The same of so many machines, of which one writes checkpoints and the model."""
+        return self._replace(
+            disk_gb=self.disk_gb * count, addresses=self.addresses * count, fetched_gb=self.fetched_gb * count
+        )
+
 
 class RunCost(NamedTuple):
     """The parts of a run's cost in USD; `between_regions` is traffic with a bucket elsewhere."""

@@ -22,7 +22,7 @@ from trainplan.planner.settings import load_settings
 from trainplan.planner.throughput.values import Basis
 from trainplan.pricing.money import format_usd
 from trainplan.pricing.offers import Market
-from trainplan.providers.registry import THIS_MACHINE, is_estimated_only
+from trainplan.providers.registry import THIS_MACHINE
 from trainplan.workloads.durations import format_duration
 from trainplan.workloads.terms import Objective
 
@@ -418,7 +418,7 @@ def _offer(ranked: RankedOffer, plan: Plan) -> Offer:
         usd_interval=(float(ranked.cost_low_usd), float(ranked.cost_high_usd)),
         planning_usd_per_hour=float(offer.planning_usd_per_hour or offer.usd_per_hour),
         **_speed(speed),
-        can_launch=not is_estimated_only(offer.provider),
+        can_launch=not estimate.estimate_only_text,
         _plan=plan,
     )
 

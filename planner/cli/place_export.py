@@ -121,7 +121,9 @@ def _estimated(job: TrainingJob, name: str, device: str | None) -> Candidate:
     """
     settings = options.settings()
     wanted = None if device is None else _device(device)
-    asked = PlanQuery(providers=(name,), devices=(wanted,) if wanted else (), every_placement=True, limit=0)
+    asked = PlanQuery(
+        providers=(name,), devices=(wanted,) if wanted else (), every_placement=True, limit=0, by_trainer=True
+    )
     query, now = planning.completed(asked, settings)
     plan, _ = planning.planned(job, query, settings, now)
     if wanted is not None and not plan.ranking:

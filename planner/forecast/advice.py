@@ -221,7 +221,7 @@ def _within_noise(candidates: Sequence[Candidate]) -> str | None:
     for row, other in islice(rows, 1, 4):
         firmer = bases.index(other.estimate.throughput.basis) <= bases.index(first.estimate.throughput.basis)
         faster = other.estimate.time.total * AS_GOOD < first.estimate.time.total
-        if firmer and faster and other.cost_micro_usd <= high:
+        if firmer and faster and other.cost_micro_usd <= high and other.estimate.only_estimated is None:
             times = other.estimate.time.total, first.estimate.time.total
             return (
                 f"row {row} costs about as much as row 1 and takes {format_duration(times[0])} instead of "

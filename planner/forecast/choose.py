@@ -44,6 +44,7 @@ class Filters(NamedTuple):
     """What the person will have; an empty set means any. Devices are canonical names.
 
     `allowed` are the regions that the settings let a provider use, by its name; one that is not in it may use any.
+    `by_trainer` leaves out what can only be estimated, since the trainer does not use all of it (`only_estimated`).
     """
 
     providers: frozenset[str] = frozenset()
@@ -51,6 +52,7 @@ class Filters(NamedTuple):
     devices: frozenset[str] = frozenset()
     markets: frozenset[str] = frozenset()
     include_retired: bool = False
+    by_trainer: bool = False
     deadline: timedelta | None = None
     budget_usd: Decimal | None = None
     allowed: Mapping[str, frozenset[str]] = MappingProxyType({})
@@ -105,7 +107,10 @@ class World(NamedTuple):
         bucket = self.buckets.get(rental.provider, "")
         result = estimate(work, rental, speed, self.rates[rental.provider], software, bucket)
         why = unproven_host(hardware_of(rental, self))
-        result = replace(result, memory=memory_need(work, rental, self.devices, software), unproven=why)
+        result = replace(
+            result, memory=memory_need(work, rental, self.devices, software), unproven=why,
+            only_estimated=only_estimated(work.job, rental, software),
+        )  # fmt: skip
         return in_sessions(result, work.job.checkpoint_every)
 
 
@@ -206,7 +211,7 @@ def _suitable(work: Workload, row: RentalPlacements, world: World, filters: Filt
     elsewhere = len(row.placements) - len(placements)
     rejected = ((Reason.REGION, elsewhere),) if elsewhere else ()
     is_elsewhere = elsewhere > 0 and not len(placements)
-    unfit = None if is_elsewhere else _unfit(work, rental, world)
+    unfit = None if is_elsewhere else _unfit(work, rental, world, filters)
     if unfit is not None:
         return _Judged(rejected=(*rejected, (unfit, len(placements) + unrankable)), last=unfit)
     if unrankable:
@@ -242,22 +247,19 @@ def unwanted(rental: Rental, filters: Filters) -> Reason | None:
     return None
 
 
-def _unfit(work: Workload, rental: Rental, world: World) -> Reason | None:
+def _unfit(work: Workload, rental: Rental, world: World, filters: Filters) -> Reason | None:
     device = world.devices.get(rental.device)
     if rental.device != CPU_DEVICE and (device is None or not device.has_rates):
         return Reason.NO_DEVICE_DATA
     software = software_of(work.job, rental, world)
     if software is None:
         return Reason.CANNOT_RUN
-    if rental.hosts > 1:
-        return Reason.MULTI_HOST
+    if filters.by_trainer and (reason := only_estimated(work.job, rental, software)) is not None:
+        return reason
     if work.job.script is not None and not work.job.checkpoints and rental.market is Market.SPOT:
         return Reason.NO_CHECKPOINTS
     if work.job.script is not None and not splits(work.job, rental):
         return Reason.SCRIPT_ON_ONE_DEVICE
-    # The trainer uses one device with PyTorch: the others would be paid for and idle.
-    if rental.device_count > 1 and software.framework is Framework.TORCH:
-        return Reason.ONE_DEVICE
     if not all(splits(one.job, rental) for one in work.kinds):
         return Reason.BATCH_NOT_DIVISIBLE
     if any(one.job.accumulate > 1 for one in work.kinds) and not can_accumulate(software):
@@ -265,6 +267,17 @@ def _unfit(work: Workload, rental: Rental, world: World) -> Reason | None:
     if not fits(work, rental, world, software):
         return Reason.FRACTION_TOO_SMALL if rental.device_fraction < 1 else Reason.OUT_OF_MEMORY
     return _no_room(work, rental)
+
+
+def only_estimated(job: TrainingJob, rental: Rental, software: ChosenSoftware | None) -> Reason | None:
+    """Why a launch would pay for devices that nothing trains on; None where the trainer uses them all.
+
+    Their estimate is that of a program that uses them: torch's DistributedDataParallel, a trainer on each host.
+    """
+    if rental.hosts > 1:
+        return Reason.MULTI_HOST
+    is_torch = software is not None and software.framework is Framework.TORCH
+    return Reason.ONE_DEVICE if is_torch and rental.device_count > 1 and job.script is None else None
 
 
 def _no_room(work: Workload, rental: Rental) -> Reason | None:
@@ -375,20 +388,25 @@ def _in_order(candidates: list[Candidate], first: Callable[[Candidate], float]) 
     """Sort by the objective, then by everything that distinguishes two offers. Ties are few, and only for them the rest
     is computed.
 
-    What is not known goes last: machines whose host is not, since what is not known holds nothing up and would look
-    faster for it; and machines on which nobody has measured a script, beside those where somebody has: their time and
-    cost are those of its deadline, by which it may not be done.
+    What is only estimated goes last: row 1 is what a launch rents. So does what is not known: machines whose host is
+    not, since what is not known holds nothing up and would look faster for it; and machines on which nobody has
+    measured a script, beside those where somebody has: their time and cost are those of its deadline, by which it may
+    not be done.
     """
     candidates.sort(key=first)
     ordered = [one for _, tied in groupby(candidates, key=first) for one in sorted(tied, key=_apart)]
     return sorted(ordered, key=is_unknown)
 
 
-def is_unknown(candidate: Candidate) -> tuple[bool, bool]:
-    """A key that sorts an offer of unknown speed, or of an unknown host, behind the others: it may look better than it
-    is."""
+def is_unknown(candidate: Candidate) -> tuple[bool, bool, bool]:
+    """A key that sorts an offer that is only estimated behind the others, and so one of unknown speed, or of an unknown
+    host: it may look better than it is."""
     estimate = candidate.estimate
-    return estimate.throughput.basis is Basis.UNMEASURED, estimate.rental.vcpus is None
+    return (
+        estimate.only_estimated is not None,
+        estimate.throughput.basis is Basis.UNMEASURED,
+        estimate.rental.vcpus is None,
+    )
 
 
 def _apart(candidate: Candidate) -> tuple[object, ...]:

@@ -166,7 +166,7 @@ class Workload:
         # spot_rate keeps what it has made, so that an id stands for one rate.
         around = self.around(rates.provider, kind)
         free = timedelta(seconds=free_seconds(rental, around))
-        key = (speed, _alike(rental.device), id(rate), rental.billing, rates.provider, bucket, free)
+        key = (speed, _alike(rental.device), id(rate), rental.billing, rates.provider, bucket, free, rental.hosts)
         if key not in self._timed:
             where = (rates.provider, bucket)
             classes = self._classes.get(where) or self._classes.setdefault(where, RegionClasses(rates, bucket))
@@ -175,7 +175,7 @@ class Workload:
             else:
                 plain = rented_time(self, around, throughput)
             is_capped = throughput.basis is Basis.UNMEASURED
-            on_rental = _OnRental(self, rental.device, rental.billing, free, is_capped)
+            on_rental = _OnRental(self, rental.device, rental.billing, free, is_capped, rental.hosts)
             self._timed[key] = _timed(on_rental, around, plain, rate, classes)
         return self._timed[key]
 
@@ -279,6 +279,7 @@ class _OnRental(NamedTuple):
     billing: Billing
     free: timedelta
     is_capped: bool
+    hosts: int
 
 
 def _timed(
@@ -294,9 +295,12 @@ def _timed(
     # The deadline of a script may come before its machine is there.
     billed = (max(timedelta(0), lasting - rental_work.free) for lasting in durations)
     expected, low, high = map(rental_work.billing.billed_seconds, billed)
-    usages = work.usages(rental_work.device, plain, interruptions)
+    expected_usage, low_usage, high_usage = (
+        usage.of_machines(rental_work.hosts) for usage in work.usages(rental_work.device, plain, interruptions)
+    )
     # The steady run fetches its data once: without interruptions nothing is fetched again.
-    side = SideCosts(classes, usages, durations, usages[0]._replace(fetched_gb=_gigabytes(work.bucket_bytes)))
+    steady_usage = expected_usage._replace(fetched_gb=_gigabytes(work.bucket_bytes * rental_work.hosts))
+    side = SideCosts(classes, (expected_usage, low_usage, high_usage), durations, steady_usage)
     return _Timed(around, plain, steady, time, spot, (expected, low, high), side)
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from trainplan.planner.forecast.at_placement import at_placement
 from trainplan.planner.forecast.estimate import Workload, apply_feed, device_kind, free_seconds, rented_time
+from trainplan.planner.forecast.memory import GRADIENT_BYTES, step_bytes
 from trainplan.planner.forecast.plan import Candidate, Estimate, Group, MemoryNeed, RankedOffer, Reason
 from trainplan.planner.forecast.side_costs import SideCosts
 from trainplan.planner.forecast.spot import SpotRate, spot_rate, spot_time, with_checkpoints
@@ -27,7 +28,6 @@ from trainplan.providers.registry import CLUSTER
 
 if TYPE_CHECKING:
     from trainplan.planner.forecast.times import RunTime
-    from trainplan.pricing.cost import RunUsage
     from trainplan.workloads.job import TrainingJob
 
 OFFERS = 3
@@ -35,8 +35,6 @@ OFFERS = 3
 # The slowest of several starts counts: the upper ends of the ranges whose middles `estimate.BOOT_SECONDS` and
 # `PULL_SECONDS` are (GPU hosts 3 and 6 min), and for hosts without accelerator half as much again (assumed).
 SLOWEST_START_SECONDS = {"cpu": 60, "gpu": 120}
-# Gradients travel in 32 bits: mixed precision keeps weights in 32.
-_GRADIENT_BYTES = 4
 
 
 class LeftOut(NamedTuple):
@@ -147,7 +145,7 @@ def on_several(
     cannot be trained on them. `throughput` is as that of `GroupQuery`."""
     rental, job = alone.rental, work.job
     if device_kind(rental.device) == "tpu":
-        return LeftOut(Reason.MULTI_HOST, "machines with TPUs work together as slices, which are not estimated")
+        return LeftOut(Reason.MULTI_HOST, "machines with TPUs work together as slices, which have rows of their own")
     parts = machines * rental.device_count * cores_of(rental.device)
     if job.micro_batch_size % parts:
         text = f"a batch of {job.micro_batch_size} does not split evenly over {parts} devices"
@@ -164,11 +162,11 @@ def on_several(
             text = f"no throughput can be predicted for a batch of {share.global_batch_size} on one machine"
             return LeftOut(computed, text)
         fed, input_bound = apply_feed(computed, alone.feed, on_cpu=rental.device == CPU_DEVICE)
-        gradient_bytes = _GRADIENT_BYTES * work.graph.trained_parameters
+        gradient_bytes = GRADIENT_BYTES * work.graph.trained_parameters
         together = on_machines(fed, machines, share.micro_batch_size, gradient_bytes, network_of_rental(rental))
     per_device, memory = job.micro_batch_size // parts, alone.memory
     if memory is not None:
-        memory = MemoryNeed(per_device, work.device_bytes(per_device, device_kind(rental.device)), memory.usable)
+        memory = MemoryNeed(per_device, step_bytes(work, rental, per_device), memory.usable)
     timed = _timed(alone, together, machines, work)
     return replace(timed, computed=computed, input_bound=input_bound, memory=memory)
 
@@ -220,16 +218,10 @@ def _side(
     work: Workload,
 ) -> SideCosts:
     """Disks, addresses and fetched data of every machine; one of them writes checkpoints and the model."""
-
-    def of_all(usage: RunUsage) -> RunUsage:
-        return usage._replace(
-            disk_gb=usage.disk_gb * machines,
-            addresses=usage.addresses * machines,
-            fetched_gb=usage.fetched_gb * machines,
-        )
-
-    expected, low, high = map(of_all, work.usages(before.rental.device, plain, interruptions))
-    return SideCosts(before.side.classes, (expected, low, high), durations, of_all(before.side.steady))
+    expected, low, high = (
+        usage.of_machines(machines) for usage in work.usages(before.rental.device, plain, interruptions)
+    )
+    return SideCosts(before.side.classes, (expected, low, high), durations, before.side.steady.of_machines(machines))
 
 
 def advice_on_machines(groups: Sequence[Group], ranking: Sequence[Candidate]) -> str:

@@ -25,6 +25,7 @@ from trainplan.pricing.offers import Offer, Placement, Rental
 from trainplan.pricing.offers import Quote as PlacementPrice
 from trainplan.pricing.planning import AS_LISTED, PriceSpread
 from trainplan.providers.cloud.images import table
+from trainplan.providers.registry import is_estimated_only
 from trainplan.workloads.memory import GIB, is_tight
 from trainplan.workloads.runtimes import ChosenSoftware
 
@@ -155,11 +156,13 @@ REASON_TEXTS: dict[Reason, str] = {
     Reason.DEVICE: "not among the devices you asked for",
     Reason.MARKET: "not among the markets you asked for",
     Reason.CANNOT_RUN: "no known combination of driver, container and host can train on it",
-    Reason.MULTI_HOST: "a slice of several hosts",
+    Reason.MULTI_HOST: "a slice of several hosts, of which a launch starts one: start the trainer on each "
+    "(docs/training.md, several processes)",
     Reason.NO_CHECKPOINTS: "on spot a script without checkpoints begins anew (checkpoints: true says that it has them)",
     Reason.SCRIPT_ON_ONE_DEVICE: "a script trains on one device, and this has more (a TPU v2 or v3 chip is two)",
     Reason.NO_DEVICE_DATA: "the speed of its device is unknown",
-    Reason.ONE_DEVICE: "the trainer uses one device with PyTorch; framework: tensorflow or jax uses them all",
+    Reason.ONE_DEVICE: "the trainer uses one device with PyTorch: framework: tensorflow or jax uses them all, or start "
+    "a script of your own there with torchrun",
     Reason.BATCH_NOT_DIVISIBLE: "the batch does not split evenly over its devices (a TPU v2 or v3 chip is two)",
     Reason.CANNOT_ACCUMULATE: "only TensorFlow 2.16 or newer trains a batch in parts (accumulate)",
     Reason.OUT_OF_MEMORY: "the batch does not fit its memory",
@@ -175,6 +178,10 @@ REASON_TEXTS: dict[Reason, str] = {
 }
 
 
+ESTIMATE_ONLY_TEXT = "nothing can be launched there from here: its offers are estimated only"
+"""Of a provider that is not launched at."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
     """What holds for a rental wherever it is had: throughput, time, and cost but for the price of the placement.
@@ -184,7 +191,7 @@ class Estimate:
     is known to have run the machine's image and driver on its device ("": somebody has).
     `around` is what the run takes around its training, `plain` the time of the work alone, `steady` with the writing of
     checkpoints, `time` with what interruptions add on spot, which `spot` tells apart. `software` is what it would train
-    with.
+    with. `only_estimated` is why nothing is launched on it (None: a launch uses all of it).
 
     `billed_seconds` is a triple: expected, low, high. The ends are P10 and P90: of the throughput, and on spot of the
     interruptions too. `side` is what is paid beside the machine, by the region that it is in.
@@ -214,6 +221,7 @@ class Estimate:
     software: ChosenSoftware | None = None
     memory: MemoryNeed | None = None
     unproven: str = ""
+    only_estimated: Reason | None = None
     obtainability: Obtainability = UNKNOWN
     search: ExpectedSearch | None = None
     queue: QueueWait | None = None
@@ -221,6 +229,13 @@ class Estimate:
     machines: int = 1
     alone: Estimate | None = None
     kinds: int = 1
+
+    @property
+    def estimate_only_text(self) -> str:
+        """Why nothing is launched on the machine from here; "" where it is."""
+        if is_estimated_only(self.rental.provider):
+            return ESTIMATE_ONLY_TEXT
+        return "" if self.only_estimated is None else REASON_TEXTS[self.only_estimated]
 
     def fixed(self, region: str) -> RunCost:
         """What is paid beside the machine in a region, in its parts, as expected."""

@@ -80,6 +80,7 @@ class PlanQuery(NamedTuple):
     this account of placements, `queue_waits` what a cluster told of its queues.
     `own_prices` are the person's own that hold now (None: the rates of the settings, whose hours nobody has counted).
     `explain_row` is the number of the row whose operators are timed ("": no row's).
+    `by_trainer` leaves out what can only be estimated, since the trainer does not use all of it.
     `instance_types` are those that a launch may take (empty: any); an estimate shows all.
     `nodes` are the numbers of machines to estimate the first offers with (empty: those up to the job's `nodes`).
     `free_share` is what other programs leave of this machine's processors, 0 to 1 (None: it is looked at meanwhile).
@@ -94,6 +95,7 @@ class PlanQuery(NamedTuple):
     instance_types: tuple[str, ...] = ()
     include_retired: bool = False
     assume_available: bool = False
+    by_trainer: bool = False
     every_placement: bool = False
     limit: int | None = None
     prices: bool = False
@@ -319,7 +321,7 @@ def _free_candidates(
         return ()
     free = frozenset(free_providers())
     rows = [row for row in listed if row.rental.provider in free]
-    return choose(job, rows, world, filters._replace(providers=free), every_placement=False).candidates
+    return choose(job, rows, world, filters._replace(providers=free, by_trainer=True), every_placement=False).candidates
 
 
 def _rentals(catalog: OfferSource, filters: Filters, typed: Iterable[str], now: datetime) -> list[RentalPlacements]:
@@ -416,13 +418,14 @@ def nothing_left(plan: Plan, *, is_shown: bool = False) -> NothingLeftError:
         return NothingLeftError("there are no offers: the catalog is empty", "install trainplan again")
     parts = ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items(), key=lambda item: -item[1]))
     message = f"no offer fits: {REASON_TEXTS[last]}"
+    idle = [REASON_TEXTS[reason] for reason in (Reason.ONE_DEVICE, Reason.MULTI_HOST) if counts.get(reason)]
     hint = (
         "change a limit as the advice above says"
         if plan.advice
         else "the list above counts the rejected offers by reason"
     )
     kind = NothingFitsError if last in (Reason.OUT_OF_MEMORY, Reason.FRACTION_TOO_SMALL) else NothingLeftError
-    return kind(message, hint if is_shown else "; ".join((f"rejected: {parts}", *plan.advice)))
+    return kind(message, hint if is_shown else "; ".join((f"rejected: {parts}", *idle, *plan.advice)))
 
 
 def check_providers(names: Iterable[str], settings: Settings, say: Callable[[str], None]) -> None:
@@ -449,6 +452,7 @@ def _filters(job: TrainingJob, query: PlanQuery, catalog: OfferSource) -> Filter
         devices=_device_names(query.devices or limits.devices, catalog.devices),
         markets=frozenset(query.markets or limits.markets),
         include_retired=query.include_retired,
+        by_trainer=query.by_trainer,
         deadline=limits.deadline,
         budget_usd=job.budget_usd,
     )

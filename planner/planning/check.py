@@ -9,6 +9,7 @@ from datetime import timedelta
 from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
+from trainplan.planner.forecast.plan import REASON_TEXTS
 from trainplan.pricing.money import format_usd_per_hour
 from trainplan.pricing.offers import Offer
 from trainplan.providers.abilities import Doctor, JobChecker, QuotaTeller, RegionTeller
@@ -177,7 +178,7 @@ def judge_rows(
     `is_used` tells whether somebody may be signed in to a provider: nobody else's is asked.
     """
     checked = list(rows[:MOST_ROWS])
-    beforehand = {ranked.number: _beforehand(ranked.offer, is_used) for ranked in checked}
+    beforehand = {ranked.number: _beforehand(ranked, is_used) for ranked in checked}
     verdicts = {number: verdict for number, verdict in beforehand.items() if verdict is not None}
     open_yet = [ranked for ranked in checked if ranked.number not in verdicts]
     judged = judge([ranked.offer for ranked in open_yet], provider_of)
@@ -221,11 +222,14 @@ def offer_text(offer: Offer) -> str:
     return f"{offer.instance_type} ({offer.market.replace('_', ' ')}) in {offer.region} at {price}"
 
 
-def _beforehand(offer: Offer, is_used: Callable[[str], bool]) -> Judged | None:
+def _beforehand(ranked: RankedOffer, is_used: Callable[[str], bool]) -> Judged | None:
     """What is known without asking; None where the provider has to be asked."""
+    offer, reason = ranked.offer, ranked.candidate.estimate.only_estimated
     name = offer.provider
     if name not in names():
         check = Check(name="provider", state=PreflightState.UNKNOWN, detail=f"{name} cannot be launched on")
+    elif reason is not None:
+        check = Check(name="trainer", state=PreflightState.REFUSED, detail=REASON_TEXTS[reason])
     elif not is_used(name):
         detail, fix = f"there is no sign-in for {name} on this computer", how_to_sign_in(name)
         check = Check(name=IDENTITY, state=PreflightState.REFUSED, detail=detail, fix=fix)

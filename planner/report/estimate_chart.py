@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
+from trainplan.planner.report.estimate_columns import ESTIMATE_ONLY
 from trainplan.planner.report.html import Markup, tag
 from trainplan.planner.report.html_chart import Line, Spot, axis_over, chart
 from trainplan.pricing.devices import device_text
-from trainplan.providers.registry import is_estimated_only
 
 _TIMES = (
     *((60.0 * minutes, f"{minutes} min") for minutes in (1, 2, 5, 10, 30)),
@@ -76,7 +76,7 @@ def front_of(rows: Sequence[dict[str, Any]], indices: Sequence[int]) -> list[int
 
 
 def _is_drawn(row: dict[str, Any]) -> bool:
-    return row["cost_usd"] > 0 and not is_estimated_only(row["provider"])
+    return row["cost_usd"] > 0 and ESTIMATE_ONLY not in row["remarks"]
 
 
 def _spot(row: dict[str, Any], index: int, *, is_front: bool) -> Spot:

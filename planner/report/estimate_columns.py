@@ -18,7 +18,7 @@ from trainplan.pricing.devices import device_text, machines_text
 from trainplan.pricing.grades import is_old
 from trainplan.pricing.money import format_usd, format_usd_interval, to_micro, two_digits
 from trainplan.pricing.offers import LifecycleState, Market
-from trainplan.providers.registry import is_estimated_only, is_simulated
+from trainplan.providers.registry import is_simulated
 from trainplan.workloads.durations import format_duration
 from trainplan.workloads.memory import GIB
 
@@ -199,7 +199,8 @@ def market_cell(market: str, remarks: Sequence[str]) -> str | Cell:
     return Cell(text, Tone.SPOT) if market == Market.SPOT else text
 
 
-_TONES = {"estimate only": Tone.FAINT, "computed": Tone.FAINT, str(LifecycleState.RETIRED): Tone.BAD}
+ESTIMATE_ONLY = "estimate only"
+_TONES = {ESTIMATE_ONLY: Tone.FAINT, "computed": Tone.FAINT, str(LifecycleState.RETIRED): Tone.BAD}
 """The tones of remarks that are no warning."""
 
 
@@ -210,7 +211,7 @@ def _remarks(estimate: Estimate, price: Offer | PriceStamp) -> list[str]:
         "simulated": is_simulated(rental.provider),
         str(LifecycleState.RETIRED): rental.lifecycle.state is LifecycleState.RETIRED,
         sessions_word(estimate): estimate.sessions is not None,
-        "estimate only": is_estimated_only(rental.provider),
+        ESTIMATE_ONLY: bool(estimate.estimate_only_text),
         str(rental.lifecycle.state): rental.lifecycle.state is not LifecycleState.ACTIVE,
         str(estimate.obtainability.grade): search is not None,
         "tight": memory is not None and memory.is_tight,
@@ -270,7 +271,7 @@ COLUMNS = (
     ),
     EstimateColumn(
         "`on_demand` or `spot`; in the table with the word that matters most: `simulated`, `3 sessions` (where "
-        "machines cost nothing), `estimate only` (nothing can be launched there), the state where it is not active, "
+        "machines cost nothing), `estimate only` (nothing is launched there), the state where it is not active, "
         "`uncertain` or `poor` (it may not be obtained), "
         "`tight` (memory), `computed` (the price); `remarks`: all such words, the gravest first",
         "market", _market, shrinks=True,
@@ -393,10 +394,9 @@ COLUMNS = (
     ),
 )  # fmt: skip
 """In the order of the table."""
-ESTIMATE_ONLY_TEXT = "nothing can be launched there from here: its offers are estimated only"
 TABLE = tuple(column for column in COLUMNS if column.cell is not None)
 LAUNCHABLE = "launchable"
-"""With `--check`, and always for a provider whose offers are estimated only: `state` and `reason`; null: not asked."""
+"""With `--check`, and always where nothing is launched from here: `state` and `reason`; null: not asked."""
 OF_MACHINE = {key: value for column in COLUMNS for key, value in column.of_machine.items()}
 OF_PLACEMENT = {key: value for column in COLUMNS for key, value in column.of_placement.items()}
 

@@ -12,7 +12,6 @@ from trainplan.planner import __version__
 from trainplan.planner.forecast.plan import row_numbers
 from trainplan.planner.report.cannot_see import cannot_see
 from trainplan.planner.report.estimate_columns import (
-    ESTIMATE_ONLY_TEXT,
     LAUNCHABLE,
     OF_MACHINE,
     OF_PLACEMENT,
@@ -22,7 +21,6 @@ from trainplan.planner.report.estimate_columns import (
 )
 from trainplan.planner.report.machines import machines_advice, machines_json
 from trainplan.planner.report.sweep_lines import sweep_json
-from trainplan.providers.registry import is_estimated_only
 from trainplan.workloads.job import shown_job
 
 if TYPE_CHECKING:
@@ -122,17 +120,18 @@ def candidate_rows(
         usd, stamp = plan.prices[placement.row_id]
         priced = Priced(row_number, rank, candidate, usd, stamp, fixed, today, credit_usd)
         row = {**machine, **{key: value(priced) for key, value in OF_PLACEMENT.items()}}
-        if checked is not None or is_estimated_only(estimate.rental.provider):
-            row[LAUNCHABLE] = _launchable(estimate.rental.provider, (checked or {}).get(row_number))
+        reason = estimate.estimate_only_text
+        if checked is not None or reason:
+            row[LAUNCHABLE] = _launchable(reason, (checked or {}).get(row_number))
         yield row
 
 
 NO_CREDIT = Decimal(0)
 
 
-def _launchable(provider: str, judged: Judged | None) -> dict[str, Any] | None:
-    if is_estimated_only(provider):
-        return {"state": "refused", "reason": ESTIMATE_ONLY_TEXT}
+def _launchable(estimate_only: str, judged: Judged | None) -> dict[str, Any] | None:
+    if estimate_only:
+        return {"state": "refused", "reason": estimate_only}
     return None if judged is None else {"state": judged.state, "reason": judged.why or None}
 
 

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from trainplan.planner.forecast.plan import REASON_TEXTS, MachineEstimate, Plan, RankedOffer, Reason
+from trainplan.planner.forecast.plan import ESTIMATE_ONLY_TEXT, REASON_TEXTS, MachineEstimate, Plan, RankedOffer, Reason
 from trainplan.planner.forecast.price_notes import is_trusted, price_notes
 from trainplan.planner.forecast.script_work import NOT_MEASURED
 from trainplan.planner.forecast.spot import CostAndTime, spot_verdict
 from trainplan.planner.planning.script_lacks import left_behind_lines, missing, missing_text
-from trainplan.planner.report.estimate_columns import ESTIMATE_ONLY_TEXT, UNPROVEN_MARK, speed_text, table_of
+from trainplan.planner.report.estimate_columns import ESTIMATE_ONLY, UNPROVEN_MARK, speed_text, table_of
 from trainplan.planner.report.front import front_chart
 from trainplan.planner.report.page import Cell, Column, Page, Table, Tone, joined
 from trainplan.planner.report.session_lines import session_lines
@@ -22,7 +22,7 @@ from trainplan.pricing.devices import device_text
 from trainplan.pricing.money import UsdPerHour, format_usd, format_usd_interval, format_usd_per_hour, to_micro
 from trainplan.pricing.offers import LifecycleState
 from trainplan.providers.cloud.images import table as table_of_images
-from trainplan.providers.registry import CLOUDS, is_estimated_only, is_own, is_simulated
+from trainplan.providers.registry import CLOUDS, is_own, is_simulated
 from trainplan.workloads.addresses import shown_address
 from trainplan.workloads.durations import format_duration
 from trainplan.workloads.pretrained import weights_text
@@ -371,9 +371,14 @@ def _simulated_lines(plan: Plan) -> list[str]:
 
 
 def _estimate_only_lines(plan: Plan) -> list[str]:
-    """The providers whose rows are there to compare with alone."""
-    providers = dict.fromkeys(ranked.offer.provider for ranked in plan.candidates)
-    return [f"{name}: {ESTIMATE_ONLY_TEXT}" for name in providers if is_estimated_only(name)]
+    """Why rows are there to compare with alone: a line for each provider, and for each other reason."""
+    lines: dict[str, None] = {}
+    for ranked in plan.candidates:
+        text = ranked.candidate.estimate.estimate_only_text
+        whose = ranked.offer.provider if text == ESTIMATE_ONLY_TEXT else ESTIMATE_ONLY
+        if text:
+            lines[f"{whose}: {text}"] = None
+    return list(lines)
 
 
 def unproven_text(ranked: RankedOffer) -> str:

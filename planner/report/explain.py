@@ -19,6 +19,7 @@ from trainplan.planner.forecast.estimate import (
     uses_xla,
     validation_images,
 )
+from trainplan.planner.forecast.memory import bucket_bytes
 from trainplan.planner.forecast.obtainability import explain_obtainability
 from trainplan.planner.forecast.price_notes import explain_price
 from trainplan.planner.forecast.script_work import NOT_MEASURED
@@ -295,9 +296,11 @@ def _memory_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
         "weights": need.weights, "gradients": need.gradients, "optimizer": need.optimizer,
         "activations": need.activations, "workspace": need.workspace,
     }  # fmt: skip
+    if buckets := bucket_bytes(job, offer.device_count):
+        parts["buckets of gradients"] = buckets
     itemised = ", ".join(f"{name} {size / GIB:.2f}" for name, size in parts.items())
     lines = [
-        f"{need.allocated / GIB:.1f} GiB of {memory_need.usable_text if memory_need else 'an unknown memory'} "
+        f"{sum(parts.values()) / GIB:.1f} GiB of {memory_need.usable_text if memory_need else 'an unknown memory'} "
         f"for {share} images a "
         f"{'core' if cores > 1 else 'device'} "
         f"{f'at once, the batch in {job.accumulate} parts ' if in_parts else ''}(GiB: {itemised})",
@@ -308,7 +311,10 @@ def _memory_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
             f"usable of it, after driver and framework: {memory_need.usable_text} ({memory_need.usable.source})"
         )
     if memory_need is not None and memory_need.is_tight:
-        lines += [f"at least {need.least / GIB:.1f} GiB: with less scratch space cuDNN computes slower", TIGHT_TEXT]
+        lines += [
+            f"at least {(need.least + buckets) / GIB:.1f} GiB: with less scratch space cuDNN computes slower",
+            TIGHT_TEXT,
+        ]
     return lines
 
 

@@ -13,7 +13,6 @@ from trainplan.planner.report.page import Chart, Mark, Page
 from trainplan.pricing.money import format_usd
 from trainplan.pricing.offers import Market
 from trainplan.pricing.planning import AS_LISTED
-from trainplan.providers.registry import is_estimated_only
 from trainplan.workloads.durations import format_duration
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ def points(plan: Plan) -> list[Point]:
     best: dict[tuple[str, str, str], Point] = {}
     for row, candidate in zip(row_numbers(plan.ranking), plan.ranking, strict=True):
         rental = candidate.estimate.rental
-        if candidate.cost_micro_usd > 0 and not is_estimated_only(rental.provider):
+        if candidate.cost_micro_usd > 0 and not candidate.estimate.estimate_only_text:
             best.setdefault((rental.provider, rental.instance_type, str(rental.market)), _point(row, candidate, plan))
     return with_front(best.values())
 

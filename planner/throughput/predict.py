@@ -179,7 +179,8 @@ class Predictor:
             # Folds try VGG nets only; another net is at least as unsure as another source.
             width = max(width, self._model.half_widths[str(Nearness.SAME_DEVICE)])
         # The measurements are of older versions than what will run.
-        return self._throughput(rate, near, math.hypot(width, self._model.version_shift))
+        throughput = self._throughput(rate, near, math.hypot(width, self._model.version_shift))
+        return _with_reason(throughput, setup, self._orders)
 
     def _of_network(self, setup: Setup, key: str) -> Throughput | Unpredicted:
         """What the measurements of other networks say; none where too much of the step is unknown."""
@@ -193,7 +194,8 @@ class Predictor:
         shift = self._model.version_shift if seen.device_by_source or not seen.device else 0.0
         unsure = unknown_width(unknown, self._networks.product_share(setup))
         width = math.hypot(self._network_width(setup, key), shift, unsure)
-        return self._network_throughput(setup, key, seconds, width)
+        throughput = self._network_throughput(setup, key, seconds, width)
+        return _with_reason(throughput, setup, self._network_orders if is_graph else self._orders)
 
     def _network_setup(self, setup: Setup, key: str, without: frozenset[str]) -> Throughput:
         if isinstance(setup.net, Graph):
@@ -334,11 +336,31 @@ def _sharing_note(near: Evidence) -> str:
             "and the interval is as wide as such predictions were off"
         )
     return (
-        f"{known}, and no step over any link that {library} shared: "
+        f"{known}, and no step of a VGG net over any link that {library} shared: "
         f"over {link} the interval is as wide as predictions for a library left out were off"
     )
 
 
+def _with_reason(throughput: Throughput, setup: Setup, orders: Orders) -> Throughput:
+    """The throughput with the reason why half as many devices would train the same batch faster, where they would."""
+    if setup.count % 2:
+        return throughput
+    half = replace(setup, batch=2 * setup.batch, count=setup.count // 2)
+    if setup.count == 2:
+        half = replace(half, link=Link.ONE, library=Library.ONE)
+    rate = setup.batch * setup.count / orders.seconds(half)
+    if rate <= throughput.images_per_second * _AS_FAST:
+        return throughput
+    what = "one device" if half.count == 1 else f"{half.count} devices"
+    reason = (
+        f"slower than {what} with the same batch ({rate:,.0f} images/s): summing the gradients over "
+        f"{_LINKS[setup.link]} takes longer than smaller shares of the batch save"
+    )
+    return replace(throughput, note="; ".join(filter(None, (throughput.note, reason))))
+
+
+_AS_FAST = 1.05
+"""Twice a batch may be slower by so much an image (docs/accuracy.md), and half as many devices faster for it."""
 _FROZEN_NOTE = "no step with frozen layers was measured: the computed step leaves out their backward pass"
 
 

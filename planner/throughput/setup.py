@@ -234,13 +234,16 @@ def link_of(count: int, nodes: int, interconnect: str, parallelism: Parallelism,
         return Link.ONE
     if parallelism is Parallelism.DATA_PARALLEL:
         return Link.DATA_PARALLEL
+    # The chips of a TPU slice are joined by links of their own, whatever host they are in.
+    if device.startswith("TPU"):
+        return Link.NVLINK
     if nodes > 1:
         return Link.NETWORK
     if "pair" in text:
         return Link.PAIRS
     if "nvswitch" in text or ("nvlink" in text and "bridge" not in text and _SWITCHED.match(device)):
         return Link.NVSWITCH
-    if ("nvlink" in text or text.startswith("ici")) and "bridge" not in text:
+    if "nvlink" in text and "bridge" not in text:
         return Link.NVLINK
     return Link.HOST if _WITHOUT_PEER_ACCESS.match(device) else Link.PCIE
 

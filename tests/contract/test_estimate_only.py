@@ -10,7 +10,7 @@ from tests.contract.levels import Level, providers_at
 from tests.doubles.clock import NOON
 from tests.unit.planner.cli.command import plan
 from trainplan.planner.errors import ExitCode
-from trainplan.planner.report.estimate_columns import ESTIMATE_ONLY_TEXT
+from trainplan.planner.forecast.plan import ESTIMATE_ONLY_TEXT
 from trainplan.pricing.catalog import Catalog
 from trainplan.pricing.offers import OfferQuery
 from trainplan.pricing.sources import READERS

@@ -100,7 +100,7 @@ def _not_signed_in(name: str) -> Examination:
 
 def _cheapest(one: Provider, job: TrainingJob, settings: Settings) -> list[Offer]:
     """What the provider has for the job, the best first."""
-    query = PlanQuery(providers=(one.name,), every_placement=True, limit=_LOOKED_AT)
+    query = PlanQuery(providers=(one.name,), every_placement=True, limit=_LOOKED_AT, by_trainer=True)
     query = with_listed_offers(query, lambda _: one, settings, lambda _: None)
     try:
         plan = make_plan(job, query, settings, build.clock().now())

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from trainplan.planner.datasets.transfer import providers_of
 from trainplan.planner.errors import RefusedError, TooSmallHereError, from_provider
+from trainplan.planner.forecast.plan import ESTIMATE_ONLY_TEXT
 from trainplan.planner.forecast.script_work import assumption
 from trainplan.planner.planning.build_plan import (
     PlanQuery,
@@ -23,7 +24,6 @@ from trainplan.planner.planning.calibrate import calibrate
 from trainplan.planner.planning.check import judge
 from trainplan.planner.planning.own_networks import check_trained
 from trainplan.planner.planning.quotas import within_quotas
-from trainplan.planner.report.estimate_columns import ESTIMATE_ONLY_TEXT
 from trainplan.planner.report.estimate_page import machine_line
 from trainplan.planner.runs.journal.evidence import read_evidence
 from trainplan.planner.runs.money.own_use import own_prices_now
@@ -105,7 +105,8 @@ def ranked_placements(
     query = query._replace(providers=_launchable(query.providers or job.constraints.providers, around))
     now = around.now()
     query = query._replace(
-        every_placement=every_placement, limit=MOST_TARGETS, own_prices=own_prices_now(around.settings, now),
+        every_placement=every_placement, limit=MOST_TARGETS, by_trainer=True,
+        own_prices=own_prices_now(around.settings, now),
         evidence=read_evidence(around.settings.journal, now, around.say),
     )  # fmt: skip
     everywhere = with_listed_offers(query, around.provider_of, around.settings, around.say)

@@ -230,6 +230,26 @@ def test_what_this_machine_lacks_is_said_before_anything_is_recorded(
 # --- before it starts --------------------------------------------------------------------------------------------
 
 
+def test_what_the_trainer_leaves_idle_is_estimated_and_never_rented(tmp_path: Path) -> None:
+    """PyTorch with a batch that fits four T4 and no single one."""
+    of_torch = {"framework": "torch", "model": {"preset": "vgg16"}, "data": {"name": "imagenet"}}
+    (tmp_path / "torch.yaml").write_text(
+        json.dumps({"name": "shared", "epochs": 1, "global_batch_size": 512, **of_torch})
+    )
+    where = ("torch.yaml", "--provider", "sim", "--device", "T4")
+    shown = plan("estimate", *where, "--json").json
+    assert {(row["device_count"], "estimate only" in row["remarks"]) for row in shown["candidates"]} == {(4, True)}
+    (reason,) = {row["launchable"]["reason"] for row in shown["candidates"]}
+    assert "torchrun" in reason
+    assert f"estimate only: {reason}" in plan("estimate", *where).out.splitlines()
+    explained = plan("estimate", *where, "--explain", "1").out
+    assert "DistributedDataParallel" in explained
+    assert "buckets of gradients 0.52" in explained
+    refused = plan("launch", *where, "--yes")
+    assert (refused.code, reason in refused.hint) == (3, True)
+    assert plan("status", "--json").json == []
+
+
 def test_without_somebody_to_ask_it_needs_a_yes(provider: FakeProvider) -> None:
     said = plan("launch", "job.yaml", "--provider", "local")
     assert (said.code, said.error) == (2, "the input is not a terminal, so nobody can be asked")

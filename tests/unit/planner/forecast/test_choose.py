@@ -26,6 +26,7 @@ from tests.builders import (
 )
 from trainplan.planner.forecast.choose import LONGEST, Filters, choose, fits
 from trainplan.planner.forecast.estimate import Workload
+from trainplan.planner.forecast.memory import step_bytes
 from trainplan.planner.forecast.plan import REASON_TEXTS, Candidate, Choice, Reason
 from trainplan.planner.throughput.values import Throughput
 from trainplan.pricing.catalog import Catalog, RentalPlacements
@@ -75,7 +76,7 @@ REFUSED: list[tuple[Reason, dict[str, Any], dict[str, Any], dict[str, Any]]] = [
     (Reason.CANNOT_RUN, {"device": "B200"}, {}, {}),
     (Reason.CANNOT_RUN, {"family": "g6f", "device_fraction": Fraction(1, 8), "device_memory_gib": 2.8}, {}, {}),
     (Reason.CANNOT_RUN, {"device": "cpu", "cpu_architecture": "arm64"}, {}, {}),
-    (Reason.MULTI_HOST, {"device": "TPU v2", "device_count": 16, "hosts": 4}, {}, {}),
+    (Reason.MULTI_HOST, {"device": "TPU v2", "device_count": 16, "hosts": 4}, {"by_trainer": True}, {}),
     (Reason.NO_DEVICE_DATA, {"device": "blank"}, {}, {}),
     (Reason.NO_DEVICE_DATA, {"device": "never heard of"}, {}, {}),
     (Reason.BATCH_NOT_DIVISIBLE, {"device_count": 3}, {}, {}),
@@ -83,7 +84,7 @@ REFUSED: list[tuple[Reason, dict[str, Any], dict[str, Any], dict[str, Any]]] = [
     # Four chips of TPU v2 are eight cores.
     (Reason.BATCH_NOT_DIVISIBLE, {"device": "TPU v2", "device_count": 4}, {}, {"global_batch_size": 4}),
     (Reason.CANNOT_ACCUMULATE, {"device": "K80"}, {}, {"accumulate": 2}),
-    (Reason.ONE_DEVICE, {"device_count": 2}, {}, {"framework": "torch"}),
+    (Reason.ONE_DEVICE, {"device_count": 2}, {"by_trainer": True}, {"framework": "torch"}),
     (Reason.OUT_OF_MEMORY, {"device_memory_gib": 0.5}, {}, {}),
     (Reason.BATCH_NOT_DIVISIBLE, {"device_count": 4}, {}, {"accumulate": 64}),
     (Reason.CANNOT_RUN, {"device": "TPU v2"}, {}, {"framework": "tensorflow"}),
@@ -182,6 +183,47 @@ def test_what_can_do_it_is_a_candidate(rental: dict[str, Any]) -> None:
     assert (choice.rejections, choice.filtered_last) == ({}, None)
 
 
+@pytest.mark.parametrize(
+    ("reason", "rental", "framework"),
+    [
+        (Reason.ONE_DEVICE, {"device_count": 2}, "torch"),
+        (Reason.MULTI_HOST, {"device": "TPU v2", "device_count": 16, "hosts": 4}, "jax"),
+    ],
+)
+def test_what_a_launch_leaves_idle_is_estimated_behind_what_it_rents(
+    reason: Reason, rental: dict[str, Any], framework: str
+) -> None:
+    """Though it costs less: row 1 is what a launch rents."""
+    dear = rented(a_rental(instance_type="dear", device=rental.get("device", "T4")), ("us-east-1", "100"))
+    rows = dear, rented(a_rental(**rental), *TWO_PLACEMENTS)
+    choice = choose_offer(*rows, job=a_job(framework=framework))
+    assert [candidate.estimate.only_estimated for candidate in choice.candidates] == [None, reason, reason]
+    assert choice.candidates[0].cost_micro_usd > choice.candidates[1].cost_micro_usd
+    launched = choose_offer(*rows, job=a_job(framework=framework), by_trainer=True)
+    assert [candidate.estimate.rental.instance_type for candidate in launched.candidates] == ["dear"]
+    assert reasons(launched) == {reason: 2}
+
+
+def test_every_host_of_a_slice_has_a_disk_and_fetches_the_data() -> None:
+    job = a_job(framework="jax", data={"url": "s3://b/images", "images": 1000, "size_bytes": 8_000_000_000}, model=NET)
+    alone, slice_ = (
+        choose_offer(rented(a_rental(device="TPU v2", device_count=4, hosts=hosts)), job=job).candidates[0].estimate
+        for hosts in (1, 4)
+    )
+    assert slice_.side.steady.disk_gb == 4 * alone.side.steady.disk_gb
+    assert slice_.side.steady.addresses == 4
+    assert slice_.side.steady.fetched_gb == 4 * alone.side.steady.fetched_gb > 0
+    assert slice_.side.steady.stored_gb == alone.side.steady.stored_gb
+
+
+def test_torch_on_several_devices_keeps_its_gradients_twice() -> None:
+    torch, others = (Workload(a_job(framework=framework)) for framework in ("torch", "tensorflow"))
+    gradients = 4 * torch.graph.trained_parameters
+    for work, more in ((torch, gradients), (others, 0)):
+        of_two = step_bytes(work, a_rental(device_count=2), 64)
+        assert of_two.least - step_bytes(work, a_rental(), 64).least == more
+
+
 def test_a_rental_that_no_throughput_is_known_of_is_refused_for_that() -> None:
     world = a_world(lambda _: Reason.NO_THROUGHPUT)
     choice = choose(a_job(), [rented(a_rental(), *TWO_PLACEMENTS)], world, Filters(), every_placement=True)
@@ -192,7 +234,7 @@ def test_what_is_refused_is_never_asked_for_its_speed() -> None:
     def speed(rental: Rental) -> Throughput:
         raise AssertionError(rental)
 
-    rows = [rented(a_rental(**rental)) for reason, rental, _, job in REFUSED if rental and not job]
+    rows = [rented(a_rental(**rental)) for _, rental, filters, job in REFUSED if rental and not filters and not job]
     choice = choose(a_job(), rows, a_world(speed), Filters(), every_placement=True)
     assert choice.candidates == ()
 

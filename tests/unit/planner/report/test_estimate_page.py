@@ -16,12 +16,11 @@ from tests.builders import a_job, a_machine_estimate, a_plan, a_throughput, an_o
 from tests.conftest import ROOT, Golden
 from trainplan.planner import __version__
 from trainplan.planner.cli.screen import PLAIN, render
-from trainplan.planner.forecast.plan import Plan, RankedOffer, Reason
+from trainplan.planner.forecast import plan as plan_module
+from trainplan.planner.forecast.plan import ESTIMATE_ONLY_TEXT, Plan, RankedOffer, Reason
 from trainplan.planner.forecast.price_notes import unsettled_prices
 from trainplan.planner.report import estimate_columns
-from trainplan.planner.report import estimate_json as estimate_json_module
-from trainplan.planner.report import estimate_page as estimate_page_module
-from trainplan.planner.report.estimate_columns import COLUMNS, ESTIMATE_ONLY_TEXT, OF_MACHINE, OF_PLACEMENT, TABLE
+from trainplan.planner.report.estimate_columns import COLUMNS, OF_MACHINE, OF_PLACEMENT, TABLE
 from trainplan.planner.report.estimate_json import Beside, estimate_json
 from trainplan.planner.report.estimate_page import TIGHT_TEXT, estimate_page, machine_line, rejection_counts
 from trainplan.planner.report.explain import explain
@@ -172,8 +171,7 @@ def test_rows_of_a_provider_that_cannot_launch_are_marked(catalog: Catalog, monk
     name = plan.candidates[0].offer.provider
     assert ESTIMATE_ONLY_TEXT not in page_text(plan)
     assert not any("launchable" in row for row in as_json(plan)["candidates"])
-    for module in (estimate_columns, estimate_json_module, estimate_page_module):
-        monkeypatch.setattr(module, "is_estimated_only", lambda provider: provider == name)
+    monkeypatch.setattr(plan_module, "is_estimated_only", lambda provider: provider == name)
     text = page_text(plan)
     assert re.search(rf"{name} {plan.candidates[0].offer.region} .* (on demand|spot), estimate only ", text)
     assert f"{name}: {ESTIMATE_ONLY_TEXT}" in text.splitlines()

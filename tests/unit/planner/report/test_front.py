@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.builders import a_plan, small_catalog
 from trainplan.planner.cli.chart import drawn
+from trainplan.planner.forecast import plan as plan_module
 from trainplan.planner.forecast.times import Interval
-from trainplan.planner.report import front as front_module
 from trainplan.planner.report.front import Point, front, front_chart, near, points, with_front
 from trainplan.planner.report.page import Chart, Mark
 from trainplan.pricing.catalog import Catalog
@@ -66,7 +66,7 @@ def test_a_machine_in_many_placements_is_one_point(catalog: Catalog) -> None:
 
 
 def test_what_cannot_be_launched_is_no_point(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(front_module, "is_estimated_only", lambda provider: provider == "gcp")
+    monkeypatch.setattr(plan_module, "is_estimated_only", lambda provider: provider == "gcp")
     assert {point.provider for point in points(a_plan(catalog))} == {"aws"}
 
 

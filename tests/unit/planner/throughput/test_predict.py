@@ -66,7 +66,10 @@ def test_several_devices_of_which_one_was_measured_are_told_and_as_wide_as_a_lib
 ) -> None:
     one, eight = (answer(predictor, question("V100", device_count=count)) for count in (1, 8))
     assert "MirroredStrategy" not in one.note
-    assert "one device alone was measured, and no step over any link that MirroredStrategy shared" in eight.note
+    assert (
+        "one device alone was measured, and no step of a VGG net over any link that MirroredStrategy shared"
+        in eight.note
+    )
     assert "over NVLink the interval" in eight.note
     widths = load_model().half_widths
     assert eight.high / eight.images_per_second >= math.exp(widths["unseen_library"]) > 1.1
