@@ -32,6 +32,7 @@ from scripts.fit.report_text import (
     PRICES_READ,
     PUBLISHED,
     SEVERAL_MACHINES,
+    SHARED_STEPS,
     SHARING,
     SHORTFALLS,
     WHOLE_RUN_PARTS,
@@ -40,6 +41,7 @@ from scripts.fit.report_text import (
     WHY,
 )
 from scripts.fit.scaling import read_scaling, scaling_lines
+from scripts.fit.shared_steps import shared_lines, shared_steps
 from scripts.fit.sharing import sharing_lines
 from scripts.fit.totals import total_lines
 from scripts.fit.whole_runs import whole_run_lines
@@ -133,6 +135,7 @@ def write_report(rows: Sequence[Row], tested: Sequence[Tested], totals: Sequence
     lines += ["## The worst rows, and why", "", *_worst(rows, tested), "", PUBLISHED]
     lines += ["## Whole runs", "", WHOLE_RUNS, *total_lines(totals), "", WHOLE_RUN_PARTS]
     lines += [WHOLE_RUNS_ASKED, *whole_run_lines(), ""]
+    lines += ["## Several GPUs with PyTorch", "", SHARED_STEPS, *shared_lines(shared_steps()), ""]
     lines += ["## Several machines", "", SEVERAL_MACHINES, *scaling_lines(read_scaling()), ""]
     lines += ["## Memory", "", MEMORY, *memory_lines(), "", PEAKS, *peak_lines(), ""]
     lines += ["## Hosts without accelerator", "", HOSTS, *host_lines(), "", *processor_lines(), ""]
