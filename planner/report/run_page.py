@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trainplan.planner.report.html import (
@@ -257,7 +257,7 @@ def _receipt(report: RunDocument) -> Content:
         ("own rate", receipt.get("own_rate")),
         ("paid by credit", usd_text(credit_usd) if credit_usd is not None else ""),
         ("best", receipt.get("sweep")),
-        ("steps", "" if report["sweep"] else f"{_count(receipt.get('steps'))} of {_count(receipt.get('total_steps'))}"),
+        ("steps", "" if report["sweep"] else _steps(receipt)),
         ("steps trained again", _count(receipt["lost_steps"]) if receipt.get("lost_steps") else ""),
         ("reported", ", ".join(f"{name} {value:.6g}" for name, value in reported.items())),
         ("given pixels", _pixels(report["job"])),
@@ -267,6 +267,12 @@ def _receipt(report: RunDocument) -> Content:
         ("stays stored", _stored(receipt)),
     ]
     return pairs([(name, value) for name, value in rows if value])
+
+
+def _steps(receipt: Mapping[str, Any]) -> str:
+    early = receipt.get("early_end_epoch")
+    end = f", ended early after epoch {early:,}" if isinstance(early, int) else ""
+    return f"{_count(receipt.get('steps'))} of {_count(receipt.get('total_steps'))}{end}"
 
 
 def _pixels(job: Any) -> str:

@@ -199,9 +199,9 @@ def _billed(receipt: Record) -> str:
 
 
 def _off(receipt: Record) -> float | None:
-    """(actual - estimated) / estimated time, of a run that was trained to its end."""
+    """(actual - estimated) / estimated time, of a run that trained every step, as estimates do."""
     estimated, actual = receipt.get("estimated_seconds"), receipt.get("actual_seconds")
-    if receipt.get("outcome") != Outcome.SUCCEEDED or _only_measured(receipt):
+    if receipt.get("outcome") != Outcome.SUCCEEDED or _has_some_steps(receipt):
         return None
     if not isinstance(estimated, int | float) or not estimated:
         return None
@@ -209,10 +209,16 @@ def _off(receipt: Record) -> float | None:
 
 
 def _only_measured(receipt: Record) -> bool:
-    """Whether it was a run of `plan measure`: it succeeded after some of its steps. What was estimated is the whole."""
+    """Whether it was a run of `plan measure` or a pilot: it succeeded after some of its steps, and leaves no model.
+    The estimate that it was launched with is that of all steps."""
+    is_model_expected = receipt.get("model_folder") or receipt.get("kept")
+    return receipt.get("outcome") == Outcome.SUCCEEDED and _has_some_steps(receipt) and not is_model_expected
+
+
+def _has_some_steps(receipt: Record) -> bool:
+    """Whether it was trained for fewer steps than it has: it only measured, or ended early."""
     steps, total = receipt.get("steps"), receipt.get("total_steps")
-    some = isinstance(steps, int) and isinstance(total, int) and steps < total
-    return receipt.get("outcome") == Outcome.SUCCEEDED and some
+    return isinstance(steps, int) and isinstance(total, int) and steps < total
 
 
 def _over_time(receipts: list[Record]) -> list[str]:

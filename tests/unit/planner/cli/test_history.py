@@ -1,4 +1,4 @@
-"""`plan history`: the newest runs unless all are asked for; a run of `plan measure` is no estimate that was off."""
+"""`plan history`: the newest runs unless all are asked for; an estimate is compared with whole runs alone."""
 
 from __future__ import annotations
 
@@ -22,17 +22,24 @@ RECEIPT = {
 }  # fmt: skip
 
 
-def summary(steps: int, total: int) -> RunSummary:
-    receipt = {**RECEIPT, "steps": steps, "total_steps": total}
+def summary(steps: int, total: int, model_folder: str | None = None) -> RunSummary:
+    receipt = {**RECEIPT, "steps": steps, "total_steps": total, "model_folder": model_folder}
     return RunSummary(RunId("run-1"), "job", "local", NOON, Phase.DONE, Outcome.SUCCEEDED, receipt)
 
 
 @pytest.mark.parametrize(
-    ("steps", "columns", "off"),
-    [(40, ("measured", "-", "44s", "-"), None), (62, ("succeeded", "6m 40s", "44s", "-89%"), -0.89)],
+    ("steps", "model_folder", "columns", "off"),
+    [
+        (40, None, ("measured", "-", "44s", "-"), None),
+        (40, "/model", ("succeeded", "6m 40s", "44s", "-"), None),
+        (62, "/model", ("succeeded", "6m 40s", "44s", "-89%"), -0.89),
+    ],
+    ids=["plan measure", "ended early", "to the last step"],
 )
-def test_a_measuring_run_is_told_as_one(steps: int, columns: tuple[str, ...], off: float | None) -> None:
-    run = summary(steps, 62)
+def test_the_outcome_of_a_run_and_how_far_off_its_estimate_was(
+    steps: int, model_folder: str | None, columns: tuple[str, ...], off: float | None
+) -> None:
+    run = summary(steps, 62, model_folder)
     assert _row(run)[4:8] == columns
     assert _json(run)["off"] == off
     assert bool(_over_time([run.receipt])) == (off is not None)
