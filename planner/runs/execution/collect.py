@@ -123,7 +123,7 @@ def _manifest(store: RunStore, vouched: Vouched | None) -> _Manifest:
         data = b""
     files = manifest_rows(data)
     if not files:
-        raise TrainingFailedError("the run left no complete output", "plan logs shows what it said last")
+        raise TrainingFailedError("the run left no complete output", "plan logs shows the end of its output")
     return _Manifest(files, manifest_sizes(data))
 
 

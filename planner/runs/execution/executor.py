@@ -419,7 +419,7 @@ def _what_to_do(run: Run) -> str:
             "on_demand is not taken back"
         )
     if any(attempt.had_instance for attempt in run.attempts):
-        return f"plan logs {run.run_id} shows what it said"
+        return f"plan logs {run.run_id} shows its output"
     if run.outcome is Outcome.NO_CAPACITY:
         return "launch it again later, or with more regions, devices or markets"
     return f"plan doctor {run.provider} shows what a launch there needs"

@@ -470,7 +470,7 @@ def test_a_job_that_fails_in_its_pilot_ends_the_command_as_it_ends_a_launch(
         assert said.code == code
         assert f"run {run.run_id}: " in said.error
         assert told in said.error
-        assert said.hint == f"plan logs {run.run_id} shows what it said"
+        assert said.hint == f"plan logs {run.run_id} shows its output"
     (row,) = said.json["pilots"]
     assert (row["outcome"], row["images_per_second"]) == ("failed", None)
 
@@ -484,7 +484,7 @@ def test_a_job_that_fails_in_all_its_pilots_is_not_launched(tmp_path: Path, monk
     assert said.code == 6
     assert piloted.max_steps is not None
     assert said.error.startswith(f"every pilot that ran has failed, nothing was launched: run {piloted.run_id}: ")
-    assert said.hint == f"plan logs {piloted.run_id} shows what it said"
+    assert said.hint == f"plan logs {piloted.run_id} shows its output"
 
 
 def tells_no_rate(machine: FakeMachine) -> Iterator[Sighting]:
