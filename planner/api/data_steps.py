@@ -55,6 +55,19 @@ def checked(folder: Path, most_decoded: int | None, job: TrainingJob | None) -> 
     )
 
 
+def refuse_among_images(folder: Path, images: str | Path | None, option: str) -> None:
+    """Raises BadInputError where a folder that is to be written lies in that of the images: whatever is written there
+    would count as images of a class. `option` names another folder."""
+    if images is None:
+        return
+    inside, outside = folder.expanduser().resolve(), Path(images).resolve()
+    if inside == outside or outside in inside.parents:
+        raise BadInputError(
+            f"{folder} lies in the folder of the images, where it would count as a class",
+            f"{option} takes a folder outside of {images}",
+        )
+
+
 def check_at_launch(job: TrainingJob, told: list[str] | None = None) -> TrainingJob:
     """The job with the number of its training images; to stderr a line of what its local folder holds, and of what is
     left out. `told` gets these lines too.

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainplan.planner.api import build
+from trainplan.planner.api.data_steps import refuse_among_images
 from trainplan.planner.api.told import tell
 from trainplan.planner.errors import BadInputError
 from trainplan.planner.runs.exports import FOLDER, Export, ExportQuery, doubt, export_model
@@ -71,6 +72,9 @@ def _exported(query: ExportQuery) -> list[Export]:
 def _query(folder: Path, choice: ExportChoice, settings: Settings, job: TrainingJob | None) -> ExportQuery:
     if choice.data is not None and not choice.data.is_dir():
         raise BadInputError(f"there is no folder {choice.data}", "--data names the images that the run trained on")
+    images = choice.data if choice.data is not None or job is None else job.data.path
+    if choice.out is not None:
+        refuse_among_images(choice.out, images, "--out")
     return ExportQuery(
         model=kept_model(folder),
         formats=choice.formats,

@@ -53,14 +53,18 @@ class ExportFiles:
 def write_export(export: ExportFiles, folder: Path, *, force: bool, report: Callable[[int], None]) -> tuple[str, ...]:
     """Write everything below `folder`; the paths, sorted. `report` hears of the bytes of images that are packed.
 
-    Raises BadInputError where a file is there already and may not be overwritten, before anything is written, and
-    ThisMachineError where the disk refuses.
+    Raises BadInputError, before anything is written, where a file is there already and may not be overwritten, and
+    where the folder holds files and none that an export to this place writes; ThisMachineError where the disk refuses.
     """
     sealed = () if export.sealed is None else (export.sealed.path,)
     there = [name for name in (*export.files, *sealed) if (folder / name).exists()]
     if there and not force:
         raise BadInputError(f"{folder / there[0]} is there already", "give another folder, or --force to overwrite it")
     try:
+        if not there and (other := _other_file(folder)):
+            raise BadInputError(
+                f"{folder} holds other files, {other} for example", "give a folder that is new or empty"
+            )
         folder.mkdir(parents=True, exist_ok=True)
         archives = {} if export.images is None else _write_images(export.images, folder, report)
         for name, data in export.files.items():
@@ -71,6 +75,12 @@ def write_export(export: ExportFiles, folder: Path, *, force: bool, report: Call
     except OSError as error:
         raise ThisMachineError(f"{folder}: {error.strerror or error}", "give another folder with --out") from None
     return tuple(sorted((*export.files, *archives, *sealed)))
+
+
+def _other_file(folder: Path) -> str:
+    """The name of something in the folder, hidden files (`.DS_Store`) left out; "" where there is nothing."""
+    names = (path.name for path in folder.iterdir()) if folder.is_dir() else ()
+    return next((name for name in names if not name.startswith(".")), "")
 
 
 def _write_images(images: Images, folder: Path, report: Callable[[int], None]) -> dict[str, str]:

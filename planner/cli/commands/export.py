@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trainplan.planner.api.data_steps import refuse_among_images
 from trainplan.planner.api.job_files import read_job_file
 from trainplan.planner.cli import completion, options
 from trainplan.planner.errors import BadInputError
@@ -73,6 +74,7 @@ def command(
     """
     job = read_job_file(job_file)
     folder = out.absolute()
+    refuse_among_images(folder, job.data.path, "--out")
     if to.value in {engine.value for engine in Engine}:
         export = _for_engine(job, Engine(to), folder, device, count, image)
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -55,6 +56,26 @@ def test_files_that_are_there_are_not_overwritten(job: Path, tmp_path: Path) -> 
     assert plan(*words, "--force").code == 0
 
 
+def test_nothing_is_written_beside_other_files_nor_among_the_images(job: Path, tmp_path: Path) -> None:
+    """A tutorial names the folder of an export as that of the images: its folders would count as classes."""
+    image: Any = pytest.importorskip("PIL.Image")
+    for name in ("daisy", "rose"):
+        (tmp_path / "flowers" / name).mkdir(parents=True)
+        for number in range(30):
+            image.new("RGB", (32, 32), (number, 7, 7)).save(tmp_path / "flowers" / name / f"{number}.png")
+    assert plan("init", tmp_path / "own.yaml", "--data", tmp_path / "flowers").code == 0
+    for out in ("flowers", "flowers/for-colab"):
+        made = plan("export", tmp_path / "own.yaml", "--to", "colab", "--out", tmp_path / out)
+        assert (made.code, made.error) == (
+            2,
+            f"{tmp_path}/{out} lies in the folder of the images, where it would count as a class",
+        )
+    made = plan("export", job, "--to", "sbatch", "--out", tmp_path / "flowers")
+    assert made.code == 2
+    assert made.error.startswith(f"{tmp_path}/flowers holds other files, ")
+    assert {path.name for path in (tmp_path / "flowers").iterdir()} == {"daisy", "rose"}
+
+
 @pytest.mark.parametrize(
     ("words", "error"),
     [
@@ -92,4 +113,7 @@ def test_slurm_is_told_the_upper_end_of_the_estimate_or_the_deadline(job: Path, 
     assert 15 < short < 60
     assert long == 24 * 60
     assert limit(JOB + "constraints: {deadline: 5m}\n") == 5
-    assert limit(JOB.replace("{name: cifar10}", f"{{path: {tmp_path}}}")) is None, "nobody has counted its images"
+    (tmp_path / "images").mkdir()
+    assert limit(JOB.replace("{name: cifar10}", f"{{path: {tmp_path}/images}}")) is None, (
+        "nobody has counted its images"
+    )

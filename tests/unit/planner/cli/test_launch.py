@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,6 +45,22 @@ def the_run(tmp_path: Path) -> tuple[Phase, Outcome | None]:
     with Journal.open(tmp_path / "home" / "journal.sqlite") as journal:
         run = journal.runs()[0]
         return run.phase, run.outcome
+
+
+def test_a_model_never_goes_among_the_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By default it goes to a folder where the command is typed, and there its folder would count as a class."""
+    image: Any = pytest.importorskip("PIL.Image")
+    for label, name in enumerate(("daisy", "rose")):
+        (tmp_path / "flowers" / name).mkdir(parents=True)
+        for number in range(30):
+            image.new("RGB", (32, 32), (number, label, 7)).save(tmp_path / "flowers" / name / f"{number}.png")
+    assert plan("init", "own.yaml", "--data", "flowers").code == 0
+    monkeypatch.chdir(tmp_path / "flowers")
+    for more in ((), ("--output", "model"), ("--output", ".")):
+        said = plan("launch", "../own.yaml", "--provider", "local", "--yes", *more)
+        assert said.code == 2
+        assert "lies in the folder of the images" in said.error or "is not empty" in said.error
+    assert {path.name for path in (tmp_path / "flowers").iterdir()} == {"daisy", "rose"}
 
 
 def test_a_launch_says_what_it_does_and_prints_a_receipt(tmp_path: Path) -> None:
