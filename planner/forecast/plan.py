@@ -148,6 +148,8 @@ class Reason(StrEnum):
     OVER_BUDGET = "over_budget"
 
 
+ONLY_ESTIMATED = (Reason.ONE_DEVICE, Reason.MULTI_HOST)
+"""Why a launch leaves out what an estimate shows."""
 REASON_TEXTS: dict[Reason, str] = {
     Reason.RETIRED: "retired by the vendor (--include-retired shows them)",
     Reason.NOT_OFFERED: "not offered there, or not to everybody (--include-retired shows them)",

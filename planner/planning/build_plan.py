@@ -15,7 +15,7 @@ from trainplan.planner.forecast.estimate import Workload
 from trainplan.planner.forecast.lifecycle_notes import retired_line, unpriced_market_lines
 from trainplan.planner.forecast.nearest import nearest_misses
 from trainplan.planner.forecast.obtainability import Obtainabilities
-from trainplan.planner.forecast.plan import REASON_TEXTS, Candidate, Choice, Plan, Reason, row_numbers
+from trainplan.planner.forecast.plan import ONLY_ESTIMATED, REASON_TEXTS, Candidate, Choice, Plan, Reason, row_numbers
 from trainplan.planner.forecast.script_work import unmeasured
 from trainplan.planner.planning.load import Load, load_from_here_on
 from trainplan.planner.planning.measured_scripts import with_measured_work
@@ -80,8 +80,8 @@ class PlanQuery(NamedTuple):
     this account of placements, `queue_waits` what a cluster told of its queues.
     `own_prices` are the person's own that hold now (None: the rates of the settings, whose hours nobody has counted).
     `explain_row` is the number of the row whose operators are timed ("": no row's).
-    `by_trainer` leaves out what can only be estimated, since the trainer does not use all of it.
-    `instance_types` are those that a launch may take (empty: any); an estimate shows all.
+    `by_trainer` leaves out what can only be estimated, since the trainer does not use all of it; `instance_types` are
+    those that a launch may take (empty: any); an estimate shows all.
     `nodes` are the numbers of machines to estimate the first offers with (empty: those up to the job's `nodes`).
     `free_share` is what other programs leave of this machine's processors, 0 to 1 (None: it is looked at meanwhile).
     `catalog` is another catalog file than the one in use; `offer_source` puts the offers that a
@@ -416,16 +416,13 @@ def nothing_left(plan: Plan, *, is_shown: bool = False) -> NothingLeftError:
     last = plan.filtered_last
     if last is None:
         return NothingLeftError("there are no offers: the catalog is empty", "install trainplan again")
-    parts = ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items(), key=lambda item: -item[1]))
-    message = f"no offer fits: {REASON_TEXTS[last]}"
-    idle = [REASON_TEXTS[reason] for reason in (Reason.ONE_DEVICE, Reason.MULTI_HOST) if counts.get(reason)]
-    hint = (
-        "change a limit as the advice above says"
-        if plan.advice
-        else "the list above counts the rejected offers by reason"
-    )
+    rejected = ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items(), key=lambda item: -item[1]))
+    hint = "change a limit as the advice above says" if plan.advice else "the list above counts the rejected by reason"
+    if not is_shown:
+        idle = (REASON_TEXTS[reason] for reason in ONLY_ESTIMATED if reason in counts)
+        hint = "; ".join((f"rejected: {rejected}", *idle, *plan.advice))
     kind = NothingFitsError if last in (Reason.OUT_OF_MEMORY, Reason.FRACTION_TOO_SMALL) else NothingLeftError
-    return kind(message, hint if is_shown else "; ".join((f"rejected: {parts}", *idle, *plan.advice)))
+    return kind(f"no offer fits: {REASON_TEXTS[last]}", hint)
 
 
 def check_providers(names: Iterable[str], settings: Settings, say: Callable[[str], None]) -> None:
