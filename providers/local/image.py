@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainplan import workloads
+from trainplan.providers.cloud.trainer_wheel import PINNED, pinned
 from trainplan.providers.errors import MachineError
 from trainplan.providers.local.api import BuildSpec, Engine
 from trainplan.workloads.job import Framework
@@ -84,11 +85,19 @@ def choose_base(settings: LocalSettings, engine: Engine) -> str:
 
 
 def requirements(image: TrainerImage) -> str:
-    """The packages of an image as pip reads them."""
+    """The packages of an image as pip reads them: those that a rented machine installs, with the hash of each, where
+    they are pinned (`make pins`)."""
+    if is_pinned(image):
+        return f"--require-hashes\n{pinned(image.flavour)}"
     names = ["common", f"{image.framework}-{_PACKAGES[image.accelerator]}"]
     if image.accelerator is Accelerator.VOLTA:
         names.append("cudnn-volta")
     return "".join((_DATA / "requirements" / f"{name}.txt").read_text(encoding="utf-8") for name in names)
+
+
+def is_pinned(image: TrainerImage) -> bool:
+    """Whether each package of an image has its hash."""
+    return (PINNED / f"{image.flavour}.txt").is_file()
 
 
 def ensure(
@@ -107,7 +116,8 @@ def ensure(
     tag = image.tag
     if engine.has_image(tag):
         return tag
-    report(f"building the trainer image {tag} with {engine.name} (a minute or two, once)")
+    how = "" if is_pinned(image) else "; its packages have versions and no hashes"
+    report(f"building the trainer image {tag} with {engine.name} (a minute or two, once){how}")
     with _context(image) as context, _secrets(outside) as secrets:
         spec = BuildSpec(
             tag=tag,

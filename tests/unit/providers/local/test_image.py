@@ -12,7 +12,15 @@ from tests.doubles.engine import FakeEngine
 from trainplan.providers.errors import MachineError
 from trainplan.providers.local import image
 from trainplan.providers.local.api import BuildSpec
-from trainplan.providers.local.image import Accelerator, TrainerImage, choose_base, ensure, rehearse, requirements
+from trainplan.providers.local.image import (
+    Accelerator,
+    TrainerImage,
+    choose_base,
+    ensure,
+    is_pinned,
+    rehearse,
+    requirements,
+)
 from trainplan.providers.local.outside import Outside
 from trainplan.providers.local.settings import LocalSettings
 from trainplan.workloads.job import Framework
@@ -51,9 +59,30 @@ def test_the_tag_follows_what_goes_in() -> None:
 @pytest.mark.parametrize("accelerator", list(Accelerator))
 def test_every_flavour_has_pinned_packages(framework: Framework, accelerator: Accelerator) -> None:
     text = requirements(TrainerImage(framework=framework, accelerator=accelerator))
-    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    option, *lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     assert any(line.startswith(framework) for line in lines)
-    assert all("==" in line for line in lines)
+    has_hashes = (framework, accelerator) != (Framework.TORCH, Accelerator.VOLTA)  # no machine of a cloud has it
+    assert is_pinned(TrainerImage(framework=framework, accelerator=accelerator)) is has_hashes
+    if not has_hashes:
+        assert all("==" in line for line in lines)
+        return
+    # As pip reads it, nothing is installed whose hash is not in the list.
+    assert option == "--require-hashes"
+    assert all("==" in line or line.startswith("    --hash=sha256:") for line in lines)
+    assert {line.partition("==")[0].lower() for line in lines if "==" in line} >= {
+        "keras",
+        "numpy",
+        "pydantic",
+        "scipy",
+    }
+
+
+def test_an_image_without_hashes_is_announced_as_one(engine: KeepingEngine) -> None:
+    lines: list[str] = []
+    for framework in (Framework.TORCH, Framework.JAX):
+        image = TrainerImage(framework=framework, accelerator=Accelerator.VOLTA)
+        ensure(image, engine, lines.append, outside=Outside())
+    assert ["no hashes" in line for line in lines if "trainer image" in line] == [True, False]
 
 
 def test_the_cudnn_of_a_v100_has_code_for_it() -> None:
