@@ -43,7 +43,8 @@ class Outcome(StrEnum):
     DEADLINE = "deadline"
     BUDGET = "budget"
     INTERRUPTED = "interrupted"
-    """Taken away, and nobody was there to launch it again, or taken away again and again. No fault of the job."""
+    """Taken away, and nobody was there to launch it again, taken away again and again, or its provider did not answer.
+    No fault of the job."""
     NO_CAPACITY = "no_capacity"
     REFUSED = "refused"
     """Credentials, permission or quota."""

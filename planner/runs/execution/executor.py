@@ -54,6 +54,8 @@ from trainplan.providers.errors import (
     PermissionDeniedError,
     ProviderError,
     QuotaError,
+    ThrottledError,
+    TransientError,
 )
 from trainplan.providers.interrupts import HungUp
 from trainplan.workloads.job import OnSlow
@@ -457,7 +459,10 @@ def _why_interrupted(run: Run) -> str:
 
 
 def _outcome_of(error: ProviderError) -> Outcome:
-    return Outcome.REFUSED if isinstance(error, CredentialsError | PermissionDeniedError) else Outcome.FAILED
+    if isinstance(error, CredentialsError | PermissionDeniedError):
+        return Outcome.REFUSED
+    # Of a provider that does not answer nothing follows about the job: plan attach tries it again.
+    return Outcome.INTERRUPTED if isinstance(error, ThrottledError | TransientError) else Outcome.FAILED
 
 
 def _no_request(run: Run, number: int, target: Target) -> LaunchRequest:

@@ -25,6 +25,7 @@ from tests.doubles.fake_machine import (
     trains_well,
 )
 from tests.unit.planner.runs.execution.followed import packed, phases, recorded, two_placements
+from trainplan.planner.api.following import to_follow
 from trainplan.planner.errors import (
     BadInputError,
     ExitCode,
@@ -37,8 +38,9 @@ from trainplan.planner.runs.decision.next_action import TIMER_GRACE
 from trainplan.planner.runs.events import Message, Progressed, TrainerStarted
 from trainplan.planner.runs.execution.end import TEARDOWN_PATIENCE
 from trainplan.planner.runs.execution.executor import ended_error
-from trainplan.planner.runs.run import Outcome, Phase
-from trainplan.providers.base import EndKind, InstanceState
+from trainplan.planner.runs.run import Outcome, Phase, Run
+from trainplan.planner.runs.targets import Target
+from trainplan.providers.base import EndKind, InstanceState, LaunchRequest
 from trainplan.providers.errors import (
     BadRequestError,
     CapacityError,
@@ -47,6 +49,7 @@ from trainplan.providers.errors import (
     PermissionDeniedError,
     ProviderError,
     QuotaError,
+    ThrottledError,
     TransientError,
     UnrecognizedError,
 )
@@ -286,6 +289,27 @@ def test_a_refusal_that_another_placement_would_not_mend_ends_the_run(
     assert desk.provider.count("list_owned") >= 1, "what exists is looked up"
     assert desk.leaked == []
     assert desk.journal.refusals(desk.clock.now()) == ()
+
+
+@pytest.mark.parametrize("error", [TransientError("no answer"), ThrottledError("slow down")])
+def test_a_launch_that_its_provider_does_not_answer_has_not_failed_and_is_tried_again_by_attach(
+    desk: Desk, error: ProviderError
+) -> None:
+    planned, silent = desk.planned(), [error]
+
+    def make_request(run: Run, number: int, target: Target) -> LaunchRequest:
+        if silent:
+            raise silent.pop()
+        return desk.request()(run, number, target)
+
+    with pytest.raises(PlanError):
+        desk.runner().follow(planned, make_request)
+    (run,) = desk.journal.runs()
+    assert (run.phase, run.outcome, run.message) == (Phase.DONE, Outcome.INTERRUPTED, error.message)
+    runner = desk.runner()
+    again = to_follow(run, runner, desk.journal)
+    assert again is not None
+    assert runner.follow(again, make_request)[0].outcome is Outcome.SUCCEEDED
 
 
 @pytest.mark.parametrize(
