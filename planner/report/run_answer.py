@@ -89,6 +89,11 @@ def off_text(estimated: float | None, actual: float | None) -> str:
     return "-" if not estimated or actual is None else f"{(actual - estimated) / estimated:+.0%}"
 
 
+def ended_early(document: RunDocument) -> bool:
+    """Whether early stopping ended the run: its time and cost are those of fewer epochs than were estimated."""
+    return (document["receipt"] or {}).get("early_end_epoch") is not None
+
+
 def estimated(document: RunDocument, name: str) -> float | None:
     """A figure of the estimate: of the receipt, which holds it to the placements where the run was; else of the
     launch."""
@@ -119,6 +124,8 @@ def _beside(document: RunDocument, name: str, than: str) -> str:
     expected, actual = estimated(document, name), document["actual"][name]
     if document["run"]["outcome"] != "succeeded" or not expected or actual is None:
         return ""
+    if ended_early(document):
+        return " (ended early)" if than else ""
     off = (actual - expected) / expected
     if abs(off) <= _NEAR:
         return " (as estimated)"

@@ -22,6 +22,7 @@ from trainplan.planner.report.run_answer import (
     RunDocument,
     answer,
     bills_text,
+    ended_early,
     estimated,
     local_text,
     off_text,
@@ -112,8 +113,15 @@ def _compared(report: RunDocument) -> Markup:
     ends = (bounds.get("low_seconds"), bounds.get("high_seconds"))
     within = f"{seconds_text(ends[0])} to {seconds_text(ends[1])}"
     basis = (report["receipt"] or {}).get("basis") or bounds.get("basis")
+    whole = ("images_per_second",) if ended_early(report) else ("seconds", "usd", "images_per_second")
     rows = [
-        [name, text(estimated(report, key)), rests_on, text(actual[key]), off_text(estimated(report, key), actual[key])]
+        [
+            name,
+            text(estimated(report, key)),
+            rests_on,
+            text(actual[key]),
+            off_text(estimated(report, key), actual[key]) if key in whole else "ended early",
+        ]
         for name, key, text, rests_on in (
             ("time", "seconds", seconds_text, f"80 % interval at launch: {within}" if all(ends) else "-"),
             ("cost", "usd", usd_text, "-"),

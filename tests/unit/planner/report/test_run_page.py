@@ -107,6 +107,10 @@ def test_the_sentence_tells_the_outcome_first() -> None:
         "cats is trained, 2h 00m on 2 machines (20% more than estimated), at most $1.50 (20% more), accuracy 75.0% on "
         "held-out images"
     )
+    early = document | {"receipt": (document["receipt"] or {}) | {"early_end_epoch": 21}}
+    assert answer(early).startswith("cats is trained, 2h 00m on 2 machines (ended early), at most $1.50, accuracy")
+    assert "+20%" in run_page(document)
+    assert "+20%" not in run_page(early), "the estimate is that of all epochs"
     failed = document["run"] | {"outcome": "no_capacity"}
     assert answer(document | {"run": failed, "held_out": None}) == (
         "cats ended (no capacity) at step 400 of 400, 2h 00m on 2 machines, at most $1.50"
