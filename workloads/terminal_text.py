@@ -11,6 +11,8 @@ import re
 import textwrap
 
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
+_MOVES = re.compile(r"(\x08+|\r+|\x1b\[[02]?K)")
+"""Back by a column, back to the first one, and erase from here or all of the line."""
 # C0 without tab and newline, DEL, C1 (among them CSI, OSC and DCS in their 8-bit form), marks that change the direction
 # of text, separators that break lines, and halves of surrogate pairs, which no file or database can hold.
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -27,6 +29,26 @@ def visible(text: str) -> str:
 def one_line(text: str) -> str:
     """The text as `visible` gives it, its line breaks and tabs as spaces: it cannot pass for lines of the command."""
     return visible(" ".join(text.split("\n")).replace("\t", " "))
+
+
+def overtyped(line: str) -> str:
+    """What a terminal shows of a line in which carriage returns and backspaces go back to type over it, as bars of
+    progress do (Keras, tqdm)."""
+    line = line.removesuffix("\r")
+    if "\b" not in line and "\r" not in line:
+        return line
+    shown: list[str] = []
+    place = 0
+    for part in _MOVES.split(_COLOUR.sub("", line)):
+        if part.startswith(("\b", "\r")):
+            place = 0 if part[0] == "\r" else max(0, place - len(part))
+        elif part.startswith("\x1b"):
+            del shown[0 if "2" in part else place :]
+            place = min(place, len(shown))
+        else:
+            shown[place : place + len(part)] = part
+            place += len(part)
+    return "".join(shown)
 
 
 def wrapped(text: str, width: int | None) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from trainplan.workloads.terminal_text import overtyped
+
 if TYPE_CHECKING:
     from trainplan.providers.base import RunStore
 
@@ -19,7 +21,7 @@ MOST_LINES_AT_ONCE = 40
 
 def new_output(store: RunStore, prefix: str, counts: dict[str, int], *, is_last: bool) -> Iterator[str]:
     """The lines of the logs below `prefix` beyond `counts`, the bytes of each that were read before. A line whose end
-    is not written yet stays for the next call, unless this one is the last.
+    is not written yet stays for the next call, unless this one is the last. Of a progress bar, the newest state.
 
     What the machine printed (output.log) is left out where the trainer has written its lines itself: they are the same.
     """
@@ -33,7 +35,8 @@ def new_output(store: RunStore, prefix: str, counts: dict[str, int], *, is_last:
             end = len(piece) if is_whole and is_last else max(piece.rfind(b"\n"), piece.rfind(b"\r")) + 1
             data = piece[:end] if end or is_whole else piece
             counts[path] = counts.get(path, 0) + len(data)
-            yield from data.decode("utf-8", "replace").splitlines()
+            lines = data.decode("utf-8", "replace").split("\n")
+            yield from map(overtyped, lines if lines[-1] else lines[:-1])
             is_more = not is_whole and counts[path] < MOST_BYTES
             if counts[path] >= MOST_BYTES:
                 yield f"(what follows in {path} is not shown: it is longer than {MOST_BYTES // 2**20} MiB)"

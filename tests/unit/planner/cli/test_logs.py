@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from trainplan.planner.runs.directory.printed import MOST_LINES_AT_ONCE, PIECE_BYTES, PrintedLines, new_output
 from trainplan.providers.local.store import FolderStore
 
@@ -30,6 +32,22 @@ def test_a_log_of_several_pieces_comes_in_whole_lines(tmp_path: Path) -> None:
     written = [f"ä{number}" * 20 for number in range(PIECE_BYTES // 100)]
     store.put(f"{LOG}/output.log", "\n".join(written).encode())
     assert [*new_output(store, LOG, {}, is_last=True)] == written
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("1/47 loss 1.27" + "\b" * 14 + "47/47 loss 0.85\nEpoch 2/2\n", ["47/47 loss 0.85", "Epoch 2/2"]),  # Keras
+        ("\r 10%|#   |\r 50%|##  |\r100%|####|\ndone\n", ["100%|####|", "done"]),  # tqdm
+        ("\r\x1b[32mworking\x1b[0m 1 of 10\r\x1b[2Kdone\n", ["done"]),  # rich
+        ("of Windows\r\n\r\nabc\b\b\b\b\bZ\n", ["of Windows", "", "Zbc"]),
+        (" 10%|#   |\r 50%|##  |\r", [" 50%|##  |"]),
+    ],
+)
+def test_a_progress_bar_is_shown_as_a_terminal_shows_it(tmp_path: Path, written: str, shown: list[str]) -> None:
+    store = FolderStore(tmp_path)
+    store.put(f"{LOG}/trainer.log", written.encode())
+    assert [*new_output(store, LOG, {}, is_last=False)] == shown
 
 
 def test_a_line_longer_than_a_piece_does_not_keep_the_rest_waiting(tmp_path: Path) -> None:
