@@ -159,7 +159,8 @@ def test_nominal_on_demand_prices_are_not_offered(offers: list[Offer]) -> None:
 
 def test_tpu_slices_above_one_host_are_marked(offers: list[Offer]) -> None:
     above_one = {offer.instance_type for offer in offers if offer.hosts > 1}
-    assert above_one == {"tpu-v2-32", "tpu-v3-32", "tpu-v4-16", "tpu-v4-32", "tpu-v5litepod-16"}
+    slices = {"tpu-v2-32", "tpu-v3-32", "tpu-v4-16", "tpu-v4-32", "tpu-v4-64", "tpu-v4-128"}
+    assert above_one == slices | {f"tpu-v5litepod-{chips}" for chips in (16, 32, 64)}
 
 
 def test_tpus_are_offered_where_google_has_them(shipped: Catalog) -> None:
