@@ -67,7 +67,7 @@ def machines(rows: Sequence[Row], tested: Sequence[Tested], test: str) -> list[l
     """The machines of each choice of a test."""
     prices, model = list_prices(), load_model()
     around = allowances("aws", "gpu")
-    hours = (around.boot + around.image + around.start + TRAIN_SECONDS + around.end) / 3600
+    hours = (around.before_training.expected + TRAIN_SECONDS + around.end.expected) / 3600
     by_id = {row.measurement.id: row.measurement for row in rows}
     choices: dict[tuple[object, ...], list[Machine]] = defaultdict(list)
     for one in tested:

@@ -25,7 +25,7 @@ from trainplan.planner.forecast.spot import (
     with_checkpoints,
 )
 from trainplan.planner.forecast.sweep import SweepWork
-from trainplan.planner.forecast.times import RunTime
+from trainplan.planner.forecast.times import Interval, RunTime, joined
 from trainplan.planner.forecast.whole_run import whole_run_half_width, widened
 from trainplan.planner.throughput.values import Basis
 from trainplan.pricing.cost import ProviderRates, RunUsage
@@ -176,7 +176,12 @@ class Workload:
                 plain = rented_time(self, around, throughput)
             is_capped = throughput.basis is Basis.UNMEASURED
             on_rental = _OnRental(self, rental.device, rental.billing, free, is_capped, rental.hosts)
-            self._timed[key] = _timed(on_rental, around, plain, rate, classes)
+            timed = _timed(on_rental, around, plain, rate, classes)
+            if free and not is_capped:  # how long it takes to be there changes nothing of its bill
+                billed = rented_time(self, around.with_known_boot(), throughput)
+                seconds = _timed(on_rental, around, billed, rate, classes).billed_seconds
+                timed = timed._replace(billed_seconds=seconds)
+            self._timed[key] = timed
         return self._timed[key]
 
     def device_bytes(self, share: int, kind: str = "gpu") -> StepBytes:
@@ -222,7 +227,8 @@ def free_seconds(rental: Rental, around: Allowances) -> int:
     was measured has the image in it, which is fetched after that: what others have reported of it is billed."""
     if rental.family not in BILLED_FROM_READY:
         return 0
-    return max(0, around.boot + around.image - PULL_SECONDS[device_kind(rental.device)])
+    there = around.boot.expected + around.image.expected
+    return max(0, round(there - PULL_SECONDS[device_kind(rental.device)].expected))
 
 
 def estimate(
@@ -307,10 +313,11 @@ def _timed(
 def apply_feed(computed: Throughput, feed: Feed | None, *, on_cpu: bool) -> tuple[Throughput, bool]:
     """What is left of a throughput and of the ends of its interval, and whether feeding holds it up."""
     expected = pace(computed.images_per_second, feed, on_cpu=on_cpu)
-    # Feeding that keeps up with the fast end of the interval holds no part of it up.
-    if not on_cpu and (feed is None or feed.images_per_second >= computed.high):
+    # Feeding that keeps up at its slow end with the fast end of the interval holds no part of it up.
+    if feed is None or (not on_cpu and feed.low >= computed.high):
         return computed, expected.input_bound
-    low, high = (pace(end, feed, on_cpu=on_cpu).images_per_second for end in (computed.low, computed.high))
+    low = pace(computed.low, replace(feed, images_per_second=feed.low), on_cpu=on_cpu).images_per_second
+    high = pace(computed.high, replace(feed, images_per_second=feed.high), on_cpu=on_cpu).images_per_second
     fed = replace(computed, images_per_second=expected.images_per_second, low=low, high=high)
     return fed, expected.input_bound
 
@@ -328,36 +335,41 @@ def rented_time(work: Workload, around: Allowances, throughput: Throughput) -> R
 
     Its interval is wider than that of the throughput, by what published whole runs ask for (`forecast/whole_run.py`).
     """
-    setup = around.before_training + work.download_seconds
     whole = widened(throughput, whole_run_half_width())
-    time = run_time(work, whole, timedelta(seconds=setup), timedelta(seconds=around.end))
+    time = run_time(work, whole, around.setup(work.download_seconds), around.end)
     return with_restarts(time, work, around.start)
 
 
-def with_restarts(time: RunTime, work: Workload, start_seconds: float) -> RunTime:
+def with_restarts(time: RunTime, work: Workload, start: Interval) -> RunTime:
     """The same with the processes of a sweep that are started after the first, so many seconds each."""
-    more = timedelta(seconds=work.restarts * start_seconds)
-    return time.with_train(time.train + more, time.train_low + more, time.train_high + more) if more else time
+    if not work.restarts:
+        return time
+    expected, low, high = (timedelta(seconds=work.restarts * seconds) for seconds in start)
+    return time.with_train(time.train + expected, time.train_low + low, time.train_high + high)
 
 
 def run_time(
-    work: Workload, throughput: Throughput, setup: timedelta, end: timedelta, *, validates: bool = True
+    work: Workload, throughput: Throughput, setup: Interval, end: Interval, *, validates: bool = True
 ) -> RunTime:
     """The whole run from setup, the trained images over the throughput with the validations that the job asks for, or
     the tests between epochs that the trainer makes where it asks for none, the last test with the images that it
-    averages before, and the end. The lower end is that of a run that early stopping ends as early as it can.
+    averages before, and the end. The lower end is that of a run that early stopping ends as early as it can. `setup`
+    and `end` are in seconds.
 
     Without `validates` the validations are counted elsewhere.
     """
     tested_images = work.hold_out_images + work.averaged_images
     evaluation = tested_images / (work.evaluation_speedup * throughput.images_per_second)
     images = work.images + (work.validated_images / work.evaluation_speedup if validates else 0)
+    aside = joined(setup, end)
     return RunTime(
-        setup=setup,
+        setup=timedelta(seconds=setup.expected),
         train=_lasting(images / throughput.images_per_second),
         train_low=_lasting(images * work.earliest_share / throughput.high),
         train_high=_lasting(images / throughput.low),
-        after=end + timedelta(seconds=evaluation),
+        after=timedelta(seconds=end.expected + evaluation),
+        less=timedelta(seconds=aside.expected - aside.low),
+        more=timedelta(seconds=aside.high - aside.expected),
     )
 
 

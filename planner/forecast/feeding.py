@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from trainplan.planner.forecast.times import Interval, assumed
 from trainplan.workloads.memory import GIB
 from trainplan.workloads.terms import DataName
 
@@ -26,13 +27,13 @@ ARRAY_SECONDS_PER_BYTE = 0.1e-9
 # A vCPU on x86 is one of a core's two threads. If two do 1.3 times what one does, a vCPU is 0.65 of such a core; the
 # one published host that was held up by feeding, 32 vCPU with 8 K80 (AlexNet, 4,056 images/s of ImageNet against
 # 4,640 synthetic; TensorFlow benchmark page, 2017-05), gave 127 images/s per vCPU, 0.40 of the core measured here.
-# This stands between; processors differ by more.
-VCPU_SHARE = 0.5
+# This stands between, and these two are the ends of its interval; processors differ by more.
+VCPU_SHARE = Interval(0.5, 0.40, 0.65)
 # Pixels of an image as stored where the data does not tell: ImageNet's, about 500 by 375.
 STORED_PIXELS = 500 * 375
 # To each device over PCIe: an allowance of 6 GB/s, somewhat less than half of what PCIe 3 x16 carries, because what
 # is copied is not pinned. Images travel as one byte a channel.
-LINK_BYTES_PER_SECOND = 6e9
+LINK_BYTES_PER_SECOND = assumed(6e9)
 # The trainer decodes files once and keeps them where they take no more than this share of the free memory.
 CACHE_SHARE = 0.25
 
@@ -41,9 +42,12 @@ _FILES = frozenset({None, DataName.IMAGENET})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feed:
-    """The most images a second that a host hands over, to all its devices together. `evidence` says from what."""
+    """The most images a second that a host hands over, to all its devices together, with the ends of its 80 % interval.
+    `evidence` says from what."""
 
     images_per_second: float
+    low: float
+    high: float
     evidence: str
 
 
@@ -65,15 +69,22 @@ def feed_images_per_second(
     """
     if vcpus is None or vcpus <= 0:
         return None
-    cores = vcpus * VCPU_SHARE
     files = job.data.name in _FILES
     image_bytes = _side(job) ** 2 * job.channels
     cached = files and _is_cached(job, image_bytes, memory_gib)
-    decoding = max(_decode_seconds(job) / cores, LOCK_SECONDS) / (job.epochs if cached else 1) if files else 0.0
-    copying = (ARRAY_SECONDS + ARRAY_SECONDS_PER_BYTE * image_bytes) / cores if cached or not files else 0.0
-    link = 0.0 if on_cpu else image_bytes / (LINK_BYTES_PER_SECOND * device_count)
+
+    def rate(vcpu_share: float, link_bytes_per_second: float) -> float:
+        cores = vcpus * vcpu_share
+        decoding = max(_decode_seconds(job) / cores, LOCK_SECONDS) / (job.epochs if cached else 1) if files else 0.0
+        copying = (ARRAY_SECONDS + ARRAY_SECONDS_PER_BYTE * image_bytes) / cores if cached or not files else 0.0
+        link = 0.0 if on_cpu else image_bytes / (link_bytes_per_second * device_count)
+        return 1 / max(decoding + copying, link)
+
+    expected, low, high = map(rate, VCPU_SHARE, LINK_BYTES_PER_SECOND)
     return Feed(
-        images_per_second=1 / max(decoding + copying, link),
+        images_per_second=expected,
+        low=low,
+        high=high,
         evidence=_evidence(job, vcpus, files=files, cached=cached),
     )
 
@@ -114,10 +125,10 @@ def _is_cached(job: TrainingJob, image_bytes: int, memory_gib: float | None) -> 
 def _evidence(job: TrainingJob, vcpus: float, *, files: bool, cached: bool) -> str:
     if not files:
         return f"images held in memory as arrays, copied by {vcpus:g} vCPU; measured on one core, 2026-11-21"
-    rate = 1 / _decode_seconds(job)
+    rate, share = 1 / _decode_seconds(job), VCPU_SHARE
     suffix = ", in the first epoch only: they fit the host's memory" if cached else ""
     return (
         f"JPEG files of about 500x375 px{suffix}; a core decodes {rate:,.0f} images a second to {job.decoded_size} px "
-        f"(measured 2026-11-21), a vCPU counts as {VCPU_SHARE:g} core, "
+        f"(measured 2026-11-21), a vCPU counts as {share.expected:g} core ({share.low:g} to {share.high:g}), "
         f"the host has {vcpus:g} vCPUs"
     )

@@ -177,7 +177,7 @@ def _timed(alone: Estimate, together: Throughput, machines: int, work: Workload)
     kind = device_kind(rental.device)
     around = alone.around
     plain = rented_time(work, around, together)
-    if around.boot:
+    if around.boot.expected:
         plain = replace(plain, setup=plain.setup + timedelta(seconds=SLOWEST_START_SECONDS[kind]))
     steady = with_checkpoints(plain, work.checkpoints)
     spot, time, durations, interruptions = None, steady, (steady.total, steady.low, steady.high), 0.0

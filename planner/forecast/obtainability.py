@@ -48,7 +48,7 @@ class ExpectedSearch(NamedTuple):
 
     def delayed(self, time: RunTime) -> RunTime:
         """The run with the wait in its training time, as that of an interruption is."""
-        return time.with_train(time.train + self.waiting, time.train_low, time.train_high + self.waiting_high)
+        return time.later(self.waiting, timedelta(0), self.waiting_high)
 
     def added_micro_usd(self, rate_micro_usd_per_hour: int, seconds: int, which: int = 0) -> int:
         """What going elsewhere adds to the machine's cost over the billed seconds, in millionths of a dollar; `which` 0

@@ -210,7 +210,8 @@ def pilot_seconds(ranked: RankedOffer, batch: int) -> float:
     """How long a pilot of a job of such a batch is expected to take at an offer, from the request to nothing being
     left."""
     estimate = ranked.candidate.estimate
-    return estimate.plain.setup.total_seconds() + train_seconds(estimate.throughput, batch) + estimate.around.end
+    around = estimate.plain.setup.total_seconds() + estimate.around.end.expected
+    return around + train_seconds(estimate.throughput, batch)
 
 
 def choice_of(ranked: RankedOffer, pilot: Decimal | None) -> Choice:

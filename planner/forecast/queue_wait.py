@@ -28,7 +28,7 @@ class QueueWait(NamedTuple):
 
     def delayed(self, time: RunTime) -> RunTime:
         """The run with the wait in its training time, as that of a search is; the low end with the shortest wait."""
-        return time.with_train(time.train + self.expected, time.train_low + self.low, time.train_high + self.high)
+        return time.later(self.expected, self.low, self.high)
 
 
 def queue_wait(answer: QueueAnswer, lasting: timedelta, own: Sequence[timedelta]) -> QueueWait | None:

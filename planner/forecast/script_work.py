@@ -59,4 +59,4 @@ def capped_time(job: TrainingJob, setup: timedelta, after: timedelta) -> RunTime
 
 def capped_on(job: TrainingJob, around: Allowances) -> RunTime:
     """The same on a rented machine."""
-    return capped_time(job, timedelta(seconds=around.before_training), timedelta(seconds=around.end))
+    return capped_time(job, timedelta(seconds=around.before_training.expected), timedelta(seconds=around.end.expected))

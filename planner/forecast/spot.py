@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from datetime import timedelta
 from enum import StrEnum
 from functools import cache
@@ -174,10 +175,11 @@ class SpotTime(NamedTuple):
         return expected, low, high
 
     def run_time(self, plain: RunTime) -> RunTime:
-        """`plain`, with checkpoints, waiting, restarting and repeating in its training time."""
+        """`plain`, with checkpoints, waiting, restarting and repeating in its training time, and the widths of setup
+        and end in the ends of that."""
         rest = plain.setup + plain.after
         expected, low, high = (_duration(seconds) - rest for seconds in self.wall)
-        return plain.with_train(expected, low, high)
+        return replace(plain.with_train(expected, low, high), less=timedelta(0), more=timedelta(0))
 
 
 def spot_time(time: RunTime, rate: SpotRate, checkpoints: Checkpoints) -> SpotTime:
@@ -190,8 +192,8 @@ def spot_time(time: RunTime, rate: SpotRate, checkpoints: Checkpoints) -> SpotTi
     wall, billed = ends(run, rate.placement, expected, work)
     return SpotTime(
         rate=rate,
-        wall=_around(expected.wall_seconds, *wall),
-        billed=_around(expected.billed_seconds, *billed),
+        wall=_around(expected.wall_seconds, *wall, time, expected),
+        billed=_around(expected.billed_seconds, *billed, time, expected),
         expected=expected,
     )
 
@@ -205,15 +207,23 @@ def with_quantiles(spot: SpotTime, time: RunTime, checkpoints: Checkpoints, seed
     work = WorkRange(time.train.total_seconds() + after, low, high)
     runs = simulate(_run(time, checkpoints), spot.rate.placement, seed, work)
     return spot._replace(
-        wall=_around(spot.wall.expected, runs.wall.p10, runs.wall.p90),
-        billed=_around(spot.billed.expected, runs.billed.p10, runs.billed.p90),
+        wall=_around(spot.wall.expected, runs.wall.p10, runs.wall.p90, time, spot.expected),
+        billed=_around(spot.billed.expected, runs.billed.p10, runs.billed.p90, time, spot.expected),
         uninterrupted=runs.uninterrupted,
     )
 
 
-def _around(expected: float, low: float, high: float) -> Interval:
-    """An expectation may lie above the 90 % quantile, where few runs wait very long; the interval then reaches it."""
-    return Interval(expected, min(low, expected), max(high, expected))
+def _around(expected: float, low: float, high: float, time: RunTime, run: ExpectedRun) -> Interval:
+    """An expectation may lie above the 90 % quantile, where few runs wait very long; the interval then reaches it. It
+    is joined with the widths of setup and end, each restart being a setup that is off by as much as the first."""
+    if not math.isfinite(expected):
+        return Interval(expected, low, high)
+    setup = time.setup.total_seconds()
+    times = max(1.0, run.restarting_seconds / setup) if setup else 1.0
+    less, more = time.less.total_seconds(), time.more.total_seconds() * times
+    low, high = min(low, expected), max(high, expected)
+    # No run takes less than an undisturbed one does: the low end is that of one setup.
+    return Interval(expected, expected - math.hypot(expected - low, less), expected + math.hypot(high - expected, more))
 
 
 def _run(time: RunTime, checkpoints: Checkpoints) -> InterruptibleRun:

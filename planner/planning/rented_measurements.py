@@ -7,8 +7,9 @@ from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING
 
-from trainplan.planner.forecast.allowances import Allowances, allowances
+from trainplan.planner.forecast.allowances import NOTHING, Allowances, allowances
 from trainplan.planner.forecast.estimate import device_kind
+from trainplan.planner.forecast.times import Interval, measured
 from trainplan.planner.planning.own_measurements import OwnMeasurement, rented_name
 from trainplan.planner.planning.this_machine import (
     OWN_SPREAD,
@@ -23,7 +24,7 @@ from trainplan.providers.registry import CLUSTER, is_simulated
 from trainplan.workloads.job import job_from_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from trainplan.planner.throughput.values import Question
     from trainplan.pricing.devices import Device
@@ -134,13 +135,16 @@ class OwnAllowances:
         newest = list(self._rows.get((provider, kind), {}).values())[-PILOTS_KEPT_IN_MIND:]
         if not newest:
             return reported
-        boot = median(row.boot_seconds for row in newest if row.boot_seconds is not None)
-        starts = [
-            row.start_seconds for row in newest if row.start_seconds is not None and _is_likely(row.start_seconds)
-        ]
-        start = median(starts) if starts else reported.start
+        boot = _of_pilots(row.boot_seconds for row in newest) or reported.boot
+        start = _of_pilots(row.start_seconds for row in newest) or reported.start
         measured_on = max(row.measured_at for row in newest).date()
-        return Allowances(math.ceil(boot), 0, math.ceil(start), reported.end, len(newest), measured_on)
+        return Allowances(boot, NOTHING, start, reported.end, len(newest), measured_on)
+
+
+def _of_pilots(values: Iterable[float | None]) -> Interval | None:
+    """The middle of what pilots measured, in whole seconds, with their spread; None where nobody told."""
+    likely = [seconds for seconds in values if seconds is not None and _is_likely(seconds)]
+    return measured(math.ceil(median(likely)), likely) if likely else None
 
 
 def _is_likely(seconds: float | None) -> bool:

@@ -15,7 +15,7 @@ from trainplan.planner.forecast.allowances import START_SECONDS
 from trainplan.planner.forecast.estimate import Workload, run_time, with_restarts
 from trainplan.planner.forecast.plan import MachineEstimate
 from trainplan.planner.forecast.script_work import capped_time, unmeasured
-from trainplan.planner.forecast.times import RunTime
+from trainplan.planner.forecast.times import Interval, RunTime, assumed, joined, measured
 from trainplan.planner.planning.calibration import (
     SHAPE_SPREAD,
     calibrated,
@@ -59,9 +59,10 @@ SHAPES_KEPT_IN_MIND = 8
 RUNS_KEPT_IN_MIND = 5
 # From the request to the end of the first step on this machine's processor, and from the last step to nothing being
 # left, in a container whose image is there or in a process (alike within a second): 5 to 8 and 3 to 5.5 seen with
-# tensorflow 2.21 on 2 cores of an AMD EPYC (Zen 4), 2026-11-21; up to 12 where nothing is in the disk cache yet.
-CPU_START_SECONDS = 7
-LOCAL_END_SECONDS = 4
+# tensorflow 2.21 on 2 cores of an AMD EPYC (Zen 4), 2026-11-21; up to 12 where nothing is in the disk cache yet, and 18
+# to import it beside other programs.
+CPU_START_SECONDS = Interval(7, 5, 18)
+LOCAL_END_SECONDS = Interval(4, 3, 5.5)
 
 
 class Processor(NamedTuple):
@@ -156,11 +157,10 @@ def quote_this_machine(
             answer = _for_this_processor(work, answer, _rows_of(machine, rows), row, predict)
     time = None
     if answer is not None and fits:
-        start: float = START_SECONDS if device else CPU_START_SECONDS
-        if own is not None and own.setup_seconds is not None and work.sweep is not None:
-            start = own.setup_seconds  # of each process of a sweep
-        first = first_time(work, answer, start)
-        time = _own_time(work, own, first, answer) if own else first
+        start = START_SECONDS if device else CPU_START_SECONDS
+        time = first_time(work, answer, start)
+        if own is not None:
+            time = _own_time(work, own, _relevant_rows(job, machine.fingerprint, rows), start, answer)
     cost = amount(UsdPerHour(settings.usd_per_hour), time.total, PER_SECOND) if time else None
     return MachineEstimate(
         name=machine.cpu_name,
@@ -180,7 +180,7 @@ def _unmeasured_here(
     job: TrainingJob, machine: HostHardware, on: tuple[str, int], settings: Settings
 ) -> MachineEstimate:
     """A script of which no run has told anything here."""
-    setup, after = (timedelta(seconds=seconds) for seconds in (START_SECONDS, LOCAL_END_SECONDS))
+    setup, after = (timedelta(seconds=part.expected) for part in (START_SECONDS, LOCAL_END_SECONDS))
     time = capped_time(job, setup, after)
     return MachineEstimate(
         name=machine.cpu_name,
@@ -409,27 +409,33 @@ def _faster(answer: Throughput, times: float) -> Throughput:
     )
 
 
-def first_time(work: Workload, throughput: Throughput, start_seconds: float) -> RunTime:
-    """The run of which nothing is known but its throughput."""
+def first_time(work: Workload, throughput: Throughput, start: Interval) -> RunTime:
+    """The run of which nothing is known but its throughput, and what its start takes in seconds."""
+    return with_restarts(run_time(work, throughput, _setup(work, start), LOCAL_END_SECONDS), work, start)
+
+
+def _setup(work: Workload, start: Interval) -> Interval:
     # A folder of the person's own is here already.
-    setup = timedelta(seconds=start_seconds + (work.download_seconds if work.job.known_data else 0.0))
-    time = run_time(work, throughput, setup, timedelta(seconds=LOCAL_END_SECONDS))
-    return with_restarts(time, work, start_seconds)
+    return joined(start, assumed(work.download_seconds)) if work.job.known_data else start
 
 
-def _own_time(work: Workload, own: OwnMeasurement, first: RunTime, throughput: Throughput) -> RunTime:
-    """The whole run, with what earlier ones took beside their steps; `first` says what they do not tell."""
-    setup = first.setup if own.setup_seconds is None else timedelta(seconds=own.setup_seconds)
-    after = first.after if own.after_seconds is None else timedelta(seconds=own.after_seconds)
-    if own.per_epoch_seconds is None:
-        return replace(first, setup=setup, after=after)
-    time = with_restarts(run_time(work, throughput, setup, after, validates=False), work, setup.total_seconds())
-    epochs = work.job.epochs if work.sweep is None else work.sweep.trainings
-    beside = timedelta(seconds=own.per_epoch_seconds * epochs)
-    return RunTime(
-        setup=setup,
-        train=time.train + beside,
-        train_low=time.train_low + beside * work.earliest_share,
-        train_high=time.train_high + beside,
-        after=after,
-    )
+def _own_time(
+    work: Workload, own: OwnMeasurement, rows: Sequence[OwnMeasurement], start: Interval, throughput: Throughput
+) -> RunTime:
+    """The whole run, with what earlier ones (`rows`, `own` in their middle) took beside their steps; of what they do
+    not tell as much as of a first run."""
+    setup = _of_runs(own.setup_seconds, [row.setup_seconds for row in rows])
+    after = _of_runs(own.after_seconds, [row.after_seconds for row in rows])
+    each = own.per_epoch_seconds
+    time = run_time(work, throughput, setup or _setup(work, start), after or LOCAL_END_SECONDS, validates=each is None)
+    time = with_restarts(time, work, setup or start)
+    if after is not None:  # the last test is in it
+        time = replace(time, after=timedelta(seconds=after.expected))
+    if each is None:
+        return time
+    beside = timedelta(seconds=each * (work.job.epochs if work.sweep is None else work.sweep.trainings))
+    return time.with_train(time.train + beside, time.train_low + beside * work.earliest_share, time.train_high + beside)
+
+
+def _of_runs(middle: float | None, values: Sequence[float | None]) -> Interval | None:
+    return None if middle is None else measured(middle, [value for value in values if value is not None])

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from trainplan.planner.forecast.allowances import Allowances
     from trainplan.planner.forecast.plan import Estimate, Plan, RankedOffer
     from trainplan.planner.forecast.queue_wait import QueueWait
+    from trainplan.planner.forecast.times import Interval
     from trainplan.pricing.cost import RegionRates
     from trainplan.workloads.job import TrainingJob
 
@@ -127,11 +128,17 @@ def _throughput_lines(ranked: RankedOffer) -> list[str]:
     if feed is None:
         lines.append("how many images/s its host can supply is unknown")
     else:
-        lines.append(f"its host can supply {feed.images_per_second:,.0f} images/s: {feed.evidence}")
+        lines.append(
+            f"its host can supply {feed.images_per_second:,.0f} images/s ({feed.low:,.0f} to {feed.high:,.0f}): "
+            f"{feed.evidence}"
+        )
         left, _ = apply_feed(speed, feed, on_cpu=estimate.rental.device == CPU_DEVICE)
         if left.images_per_second < speed.images_per_second:
             bound = "input-bound" if estimate.input_bound else "slowed by its input"
-            lines.append(f"{bound}: {left.images_per_second:,.1f} images/s are left")
+            lines.append(
+                f"{bound}: {left.images_per_second:,.1f} images/s are left; "
+                f"80 % interval {left.low:,.1f} to {left.high:,.1f}"
+            )
     if estimate.machines > 1:
         lines.append(
             f"{estimate.machines} machines together: {together.images_per_second:,.1f} images/s; "
@@ -141,25 +148,28 @@ def _throughput_lines(ranked: RankedOffer) -> list[str]:
 
 
 def _setup_text(around: Allowances, wait: QueueWait | None) -> str:
-    if not around.boot:
+    start = f"framework and first step {_seconds_text(around.start)}"
+    if not around.boot.expected:
         known = "not known and not counted" if wait is None else "shown below"
-        return f"framework and first step {around.start} s; the wait in the queue is {known}"
+        return f"{start}; the wait in the queue is {known}"
     if around.own_runs:
         runs = "a pilot" if around.own_runs == 1 else f"the median of {around.own_runs} pilots"
-        return (
-            f"boot with image {around.boot} s, framework and first step {around.start} s "
-            f"({runs} of your own there, {around.measured_on})"
-        )
+        return f"boot with image {_seconds_text(around.boot)}, {start} ({runs} of your own there, {around.measured_on})"
     return (
-        f"boot {around.boot} s, image {around.image} s, framework and first step {around.start} s "
+        f"boot {_seconds_text(around.boot)}, image {_seconds_text(around.image)}, {start} "
         "(reported by others, not measured here)"
     )
+
+
+def _seconds_text(interval: Interval) -> str:
+    return f"{interval.expected:.0f} s ({interval.low:.0f} to {interval.high:.0f})"
 
 
 def _time_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
     estimate = ranked.candidate.estimate
     time, steady, around = estimate.plain, estimate.steady, estimate.around
-    download = time.setup.total_seconds() - around.before_training
+    download = time.setup.total_seconds() - around.before_training.expected
+    setup = around.setup(download)
     writing = steady.train - time.train
     if estimate.throughput.basis is Basis.UNMEASURED:
         return [
@@ -172,18 +182,24 @@ def _time_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
     whole = estimate.time
     return [
         f"whole run {_exact(whole.total)} ({format_duration(whole.low)} to {format_duration(whole.high)})",
-        f"setup {_exact(time.setup)}: {_setup_text(around, estimate.queue)}, "
+        f"setup {_exact(time.setup)} ({_text_of(setup.low)} to {_text_of(setup.high)}): "
+        f"{_setup_text(around, estimate.queue)}, "
         f"data {download:,.0f} s at {DOWNLOAD_BYTES_PER_SECOND / 1e6:.0f} MB/s (assumed){unpacked}",
         f"training {_exact(timedelta(seconds=training))}: {trained_images(plan.job):,} images over the "
         f"throughput ({format_duration(time.train_low)} to {format_duration(time.train_high)})",
         f"the interval is that of the throughput, joined with a factor of {exp(whole_run_half_width()):.2f} that "
-        "published whole runs ask for (docs/accuracy.md)",
+        "published whole runs ask for (docs/accuracy.md), and with those of setup and end",
         *_validation_lines(plan),
-        f"end {_exact(time.after)}: evaluation, fetching the model, teardown ({around.end} s allowed)",
+        f"end {_exact(time.after)}: evaluation, fetching the model, teardown ({around.end.expected:.0f} s "
+        f"allowed, {around.end.low:.0f} to {around.end.high:.0f})",
         *_writing_lines(plan, writing),
         f"total {'without interruptions ' if estimate.spot else ''}{_exact(steady.total)} "
         f"({format_duration(steady.low)} to {format_duration(steady.high)})",
     ]
+
+
+def _text_of(seconds: float) -> str:
+    return format_duration(timedelta(seconds=seconds))
 
 
 def _seconds(duration: timedelta) -> int:

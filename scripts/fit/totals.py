@@ -22,7 +22,7 @@ from scripts.fit.folds import Fold, trained_others, trained_pairs
 from scripts.fit.others import OtherArrays, other_arrays, read_others
 from scripts.fit.pairs import Pair, read_pairs
 from scripts.fit.rows import DEVICES, Row, arithmetic, read_rows
-from trainplan.planner.forecast.allowances import START_SECONDS
+from trainplan.planner.forecast.allowances import NOTHING, START_SECONDS
 from trainplan.planner.forecast.estimate import Workload, run_time
 from trainplan.planner.forecast.feeding import feed_images_per_second, pace
 from trainplan.planner.forecast.spot import with_checkpoints
@@ -215,7 +215,7 @@ def estimated_hours(job: TrainingJob, cells: Cells, rate: float) -> float:
     feed = feed_images_per_second(job, vcpus, int(cells["device_count"]))
     fed = pace(rate, feed).images_per_second
     throughput = Throughput(images_per_second=fed, low=fed, high=fed, basis=Basis.MODELLED, evidence=())
-    plain = run_time(work, throughput, timedelta(seconds=START_SECONDS), timedelta())
+    plain = run_time(work, throughput, START_SECONDS, NOTHING)
     return with_checkpoints(plain, work.checkpoints).total / timedelta(hours=1)
 
 

@@ -46,7 +46,7 @@ def test_every_trial_of_a_rung_starts_a_process() -> None:
     sweep = rented_time(Workload(job), around, throughput)
     plain = rented_time(Workload(job.model_copy(update={"sweep": None})), around, throughput)
     # 9, 4 and 2 trials, and the output of the best; the first start is in the set-up of either.
-    starts = timedelta(seconds=15 * around.start)
+    starts = timedelta(seconds=15 * around.start.expected)
     assert around.start == START_SECONDS
     assert sweep.setup == plain.setup
     assert sweep.train - starts > plain.train * 29 / 9

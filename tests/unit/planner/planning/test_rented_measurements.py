@@ -198,7 +198,7 @@ def test_boots_that_pilots_measured_hold_there_for_every_job_and_nowhere_else(se
         }
     plan = make_plan(JOB, PlanQuery(providers=("aws",), devices=("T4",)), settings, NOON)
     text = explain(plan, plan.candidates[0])
-    assert "boot with image 110 s, framework and first step 20 s (the median of 3 pilots of your own there, " in text
+    assert "boot with image 110 s (96 to 500), framework and first step 20 s (17 to 23) (the median of 3 pilots of your own there, " in text
     assert "2026-11-23)" in text
 
 
@@ -233,15 +233,25 @@ def test_what_a_wrong_clock_tells_of_a_boot_is_no_measurement(seconds: float) ->
     rows = [a_pilot(boot_seconds=seconds, start_seconds=20.0)]
     assert OwnAllowances(rows)("aws", "gpu") == allowances("aws", "gpu")
     found = OwnAllowances([a_pilot(boot_seconds=100.0, start_seconds=seconds)])("aws", "gpu")
-    assert (found.boot, found.start) == (100, allowances("aws", "gpu").start)
+    assert (found.boot.expected, found.start) == (100, allowances("aws", "gpu").start)
 
 
 def test_a_pilot_of_many_settings_is_one_boot_and_the_newest_five_count() -> None:
     tries = [a_pilot(shape=f"s{number}", boot_seconds=900.0) for number in range(9)]
     later = [a_pilot(run_id=f"r{number}", boot_seconds=60.0, measured_at=NOON) for number in range(5)]
-    assert (OwnAllowances(tries)("aws", "gpu").own_runs, OwnAllowances(tries)("aws", "gpu").boot) == (1, 900)
+    assert (OwnAllowances(tries)("aws", "gpu").own_runs, OwnAllowances(tries)("aws", "gpu").boot.expected) == (1, 900)
     found = OwnAllowances([*tries, *later])("aws", "gpu")
-    assert (found.own_runs, found.boot, found.image, found.start) == (5, 60, 0, allowances("aws", "gpu").start)
+    assert (found.own_runs, found.boot.expected, found.image.expected) == (5, 60, 0)
+    assert found.start == allowances("aws", "gpu").start
+
+
+def test_what_pilots_measured_is_as_wide_as_their_spread_and_one_alone_as_an_assumption() -> None:
+    boots = [a_pilot(run_id=f"r{number}", boot_seconds=60.0 + number, start_seconds=20.0) for number in (0, 40, 2, 3)]
+    found = OwnAllowances(boots)("aws", "gpu")
+    assert (found.boot.low, found.boot.high) == (pytest.approx(63 / 1.5**0.25), 100.0)
+    assert found.start.high == pytest.approx(20 * 1.5**0.25)
+    alone = OwnAllowances(boots[:1])("aws", "gpu").boot
+    assert (alone.low, alone.high) == (40.0, 90.0)
 
 
 def setup_of(row: RankedOffer) -> float:
