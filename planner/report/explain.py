@@ -157,7 +157,7 @@ def _setup_text(around: Allowances, wait: QueueWait | None) -> str:
         return f"boot with image {_seconds_text(around.boot)}, {start} ({runs} of your own there, {around.measured_on})"
     return (
         f"boot {_seconds_text(around.boot)}, image {_seconds_text(around.image)}, {start} "
-        "(reported by others, not measured here)"
+        "(reported by others, or assumed)"
     )
 
 
@@ -430,6 +430,6 @@ def _of_which(device: str, disk_gb: Decimal) -> str:
 
 
 def _ends_text(ranked: RankedOffer) -> str:
-    ends = "the ends of the throughput"
+    ends = "the ends of throughput, setup and end"
     ends += ", of what interruptions add to it" if ranked.candidate.estimate.spot else ""
     return ends if ranked.offer.price_spread == AS_LISTED else f"{ends}, and of the price"

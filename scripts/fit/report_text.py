@@ -156,9 +156,11 @@ a step, which alone is above 2.0. What an estimate counts, and from where:
 
 | part | counted as | source |
 |---|---|---|
-| start and first epoch | 45 s on a rented machine, 7 s on this machine's processor | `planner/forecast/estimate.py` `START_SECONDS`, `this_machine.py` `CPU_START_SECONDS` |
+| boot and image | 150 s (120 to 180) and 270 s (180 to 360) with a GPU, 450 s (300 to 600) and 90 s (60 to 135) with a TPU, 60 s (40 to 90) each without either; own pilots replace them | reported by others, with their ranges; a factor of 1.5 to either side where none was reported: `planner/forecast/allowances.py` |
+| start and first epoch | 45 s (10 to 60) on a rented machine, 7 s (5 to 18) on this machine's processor | `planner/forecast/allowances.py` `START_SECONDS`, `this_machine.py` `CPU_START_SECONDS` |
+| end | 60 s (40 to 90) on a rented machine, 4 s (3 to 5.5) here | `planner/forecast/allowances.py`, `this_machine.py` |
 | validation, or tests between epochs | each image a third of a training step; between epochs as often as the trainer does | `EVALUATION_SPEEDUP`; the four logs above have a quarter |
-| input | the slower of decoding, copying and computing; files that fit memory are decoded in the first epoch only | `planner/forecast/feeding.py`, `benchmarks/feeding.py` of 2026-11-21 |
+| input | the slower of decoding, copying and computing, with the ends of both (a vCPU is 0.40 to 0.65 of a measured core); files that fit memory are decoded in the first epoch only | `planner/forecast/feeding.py`, `benchmarks/feeding.py` of 2026-11-21 |
 | checkpoints | one after each interval, at a disk's speed | `planner/forecast/spot.py` `checkpoint_seconds` |
 | restarts | on spot, by the placement's rate of interruption; none on demand, where nobody publishes one (assumed) | `planner/forecast/spot.py` `spot_rate` |
 """
