@@ -81,10 +81,10 @@ def engine_files(job: TrainingJob, engine: Engine, place: Place, accelerators: A
     if place.image is not None and not _IMAGE.fullmatch(place.image):
         hint = "registry/name:tag, or registry/name@sha256: and its 64 digits"
         raise BadInputError(f"--image: {place.image} is not the name of an image", hint)
-    if job.framework is Framework.TORCH and accelerators is not None and accelerators.count > 1:
+    if engine is not Engine.SBATCH and _processes_of_node(job, accelerators) > 1:
         raise BadInputError(
-            f"torch trains on one GPU of each machine, not on {accelerators.count}",
-            "write --count 1, with more nodes in the job file, or framework: jax or tensorflow",
+            f"with {engine} torch trains on one GPU of each machine, not on several",
+            "write --count 1, with more nodes in the job file, framework: jax or tensorflow, or --to sbatch",
         )
     _check_split(job, accelerators)
     made = {Engine.SBATCH: _sbatch, Engine.SKYPILOT: _skypilot, Engine.JOBSET: _jobset}[engine]
@@ -105,6 +105,11 @@ def engine_files(job: TrainingJob, engine: Engine, place: Place, accelerators: A
 
 _IMAGE = re.compile(r"[a-zA-Z0-9][\w.-]*(?::[0-9]+)?(?:/[\w.-]+)*(?::[\w.-]+)?(?:@sha256:[0-9a-f]{64})?", re.ASCII)
 """Registry with its port, name, tag, digest. A digest that was copied with points in the place of its end is none."""
+
+
+def _processes_of_node(job: TrainingJob, accelerators: Accelerators | None) -> int:
+    """How many processes of the trainer each machine has: of PyTorch one for each GPU, else one for all of them."""
+    return accelerators.count if accelerators is not None and job.framework is Framework.TORCH else 1
 
 
 class _Dumper(yaml.SafeDumper):
@@ -217,7 +222,8 @@ def _check_words_of_sbatch(name: str, folder: str) -> None:
 
 
 def _sbatch(job: TrainingJob, place: Place, accelerators: Accelerators | None, packages: str) -> tuple[str, str, str]:
-    folder = place.folder
+    folder, processes = place.folder, _processes_of_node(job, accelerators)
+    one_gpu = f"sh -c {shlex.quote(_ONE_GPU)} sh " if processes > 1 else ""
     _check_words_of_sbatch(job.name, folder)
     deadline = None if job.constraints.deadline is None else -(-int(job.constraints.deadline.total_seconds()) // 60)
     minutes = min((limit for limit in (deadline, place.minutes) if limit is not None), default=None)
@@ -226,7 +232,7 @@ def _sbatch(job: TrainingJob, place: Place, accelerators: Accelerators | None, p
     options = (
         f"--job-name={job.name}",
         f"--nodes={job.nodes}",
-        "--ntasks-per-node=1",
+        f"--ntasks-per-node={processes}",
         f"--gres=gpu:{accelerators.device.lower()}:{accelerators.count}" if accelerators else "--exclusive",
         *(() if minutes is None else (f"--time={minutes}",)),
         f"--signal=TERM@{STOP_SECONDS}",
@@ -258,7 +264,7 @@ def _sbatch(job: TrainingJob, place: Place, accelerators: Accelerators | None, p
         "address=$(scontrol -o show node \"$first\" | tr ' ' '\\n' | sed -n 's/^NodeAddr=//p')",
         "# Jobs that share a node have a port each.",
         'export TRAINPLAN_COORDINATOR="${address:-$first}:$((20000 + SLURM_JOB_ID * 7 % 10000))"',
-        f"srun --kill-on-bad-exit=1 {_trainer(job, folder, f'{folder}/run', _IN_ENVIRONMENT)}",
+        f"srun --kill-on-bad-exit=1 {one_gpu}{_trainer(job, folder, f'{folder}/run', _IN_ENVIRONMENT)}",
         "code=$?",
         *_AT_THE_LIMIT,
         'exit "$code"',
@@ -270,6 +276,11 @@ _HETJOB = re.compile("hetjob|packjob", re.IGNORECASE)
 """What sbatch cuts out of a #SBATCH line, also from a name or a path (Slurm's own get_argument; met by a
 person in esm-tools/esm_tools#933)."""
 _LIVING = "PENDING,RUNNING,SUSPENDED,COMPLETING"
+_ONE_GPU = (
+    'gpus=${CUDA_VISIBLE_DEVICES:-$(seq -s, 0 "$SLURM_LOCALID")}; '
+    'export CUDA_VISIBLE_DEVICES=$(echo "$gpus" | cut -d, -f$((SLURM_LOCALID + 1))); exec "$@"'
+)
+"""Gives each process of a node one GPU of those that Slurm has given the job there, by its number on the node."""
 _IN_ENVIRONMENT = '"$environment/bin/python"'
 _AT_THE_LIMIT = (
     f"# Slurm sends TERM {STOP_SECONDS} s before the time limit: the trainer has written a checkpoint.",

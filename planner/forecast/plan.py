@@ -164,7 +164,7 @@ REASON_TEXTS: dict[Reason, str] = {
     Reason.SCRIPT_ON_ONE_DEVICE: "a script trains on one device, and this has more (a TPU v2 or v3 chip is two)",
     Reason.NO_DEVICE_DATA: "the speed of its device is unknown",
     Reason.ONE_DEVICE: "the trainer uses one device with PyTorch: framework: tensorflow or jax uses them all, or start "
-    "a script of your own there with torchrun",
+    "a script of your own there with torchrun; on Slurm plan export --to sbatch starts a process for each",
     Reason.BATCH_NOT_DIVISIBLE: "the batch does not split evenly over its devices (a TPU v2 or v3 chip is two)",
     Reason.CANNOT_ACCUMULATE: "only TensorFlow 2.16 or newer trains a batch in parts (accumulate)",
     Reason.OUT_OF_MEMORY: "the batch does not fit its memory",

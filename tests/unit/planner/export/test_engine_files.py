@@ -121,9 +121,30 @@ def test_a_batch_that_the_trainer_could_not_share_is_refused(
 
 def test_gpus_that_torch_would_leave_idle_are_refused() -> None:
     several = Accelerators(device="V100", count=4)
-    with pytest.raises(BadInputError, match="torch trains on one GPU of each machine, not on 4"):
-        engine_files(a_job(framework="torch", nodes=2), Engine.SBATCH, NO_IMAGE, several)
-    engine_files(a_job(framework="torch", nodes=2), Engine.SBATCH, NO_IMAGE, Accelerators(device="V100", count=1))
+    for engine in (Engine.SKYPILOT, Engine.JOBSET):
+        with pytest.raises(BadInputError, match=f"with {engine} torch trains on one GPU of each machine"):
+            engine_files(a_job(framework="torch", nodes=2), engine, HERE, several)
+    assert engine_files(a_job(framework="torch"), Engine.SKYPILOT, HERE, Accelerators(device="V100", count=1)).files
+
+
+@pytest.mark.parametrize(("given", "taken"), [("", "012"), ("4,6,7", "467")])
+def test_each_process_of_torch_on_a_node_has_a_gpu_of_its_own(given: str, taken: str) -> None:
+    """Whether Slurm numbers those of the job from 0, or as the node has them, or says nothing of them."""
+    three = Accelerators(device="V100", count=3)
+    script = engine_files(a_job(framework="torch", global_batch_size=96), Engine.SBATCH, NO_IMAGE, three)
+    lines = script.files["job.sbatch"].decode().splitlines()
+    assert "#SBATCH --ntasks-per-node=3" in lines
+    assert "#SBATCH --gres=gpu:v100:3" in lines
+    (srun,) = (shlex.split(line) for line in lines if line.startswith("srun "))
+    picking = srun[srun.index("sh") : srun.index("$environment/bin/python")]
+    variables = {"PATH": "/usr/bin:/bin", **({"CUDA_VISIBLE_DEVICES": given} if given else {})}
+    picked = (
+        subprocess.check_output(
+            [*picking, "printenv", "CUDA_VISIBLE_DEVICES"], env={**variables, "SLURM_LOCALID": str(number)}, text=True
+        )
+        for number in range(3)
+    )
+    assert "".join(line.strip() for line in picked) == taken
 
 
 def test_a_pod_without_an_image_is_refused() -> None:
