@@ -15,7 +15,7 @@ from trainplan.planner.forecast.choose import LONGEST
 from trainplan.planner.forecast.plan import REASON_TEXTS, Reason
 from trainplan.planner.forecast.script_work import AS_MEASURED, NOT_MEASURED
 from trainplan.planner.report.estimate_chart import Kind, cost_chart, kind_of
-from trainplan.planner.report.estimate_columns import market_cell, rounded
+from trainplan.planner.report.estimate_columns import ESTIMATE_ONLY, market_cell, rounded
 from trainplan.planner.report.html import (
     Content,
     Markup,
@@ -100,7 +100,7 @@ def answer(estimate: Mapping[str, Any]) -> str:
     if not rows:
         return _this_machine(estimate) or f"No offer fits {job['name']}."
     first = rows[0]
-    where = f"{device(first)} {_market(first)} at {first['provider']} in {first['region']}"
+    where = f"{device(first)} {_market(first)} at {first['provider']} in {first['region']}{_only(first)}"
     title = _FIRST.get(job["objective"], "First")
     if first["basis"] == Basis.UNMEASURED:
         return f"{title}: {where}, up to {duration(first['total_seconds'])}, up to {usd(first['cost_usd'])}. {_UNKNOWN}"
@@ -108,6 +108,11 @@ def answer(estimate: Mapping[str, Any]) -> str:
         f"{title}: {where}, {duration(first['total_seconds'])} for "
         f"{usd(first['cost_usd'])}. 80 % likely: {ends_of_time(first)}, {ends_of_cost(first)}."
     )
+
+
+def _only(row: Row) -> str:
+    """Behind where a row is: whether nothing is launched there from here."""
+    return f" ({ESTIMATE_ONLY})" if ESTIMATE_ONLY in row["remarks"] else ""
 
 
 def _figures(estimate: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -119,7 +124,7 @@ def _figures(estimate: Mapping[str, Any]) -> list[tuple[str, str]]:
             return []
         return [(duration(here["total_seconds"]), "on this machine"), (usd(here["cost_usd"] or 0), "to pay")]
     first = rows[0]
-    place = f"{first['market'].replace('_', ' ')}, {first['provider']} {first['region']}"
+    place = f"{first['market'].replace('_', ' ')}, {first['provider']} {first['region']}{_only(first)}"
     if first["basis"] == Basis.UNMEASURED:
         cost, time = (f"up to {usd(first['cost_usd'])}", "the most"), (f"up to {duration(first['total_seconds'])}", "")
     else:

@@ -259,6 +259,8 @@ def test_what_the_trainer_leaves_idle_is_estimated_and_never_rented(tmp_path: Pa
     (reason,) = {row["launchable"]["reason"] for row in shown["candidates"]}
     assert "torchrun" in reason
     assert f"estimate only: {reason}" in plan("estimate", *where).out.splitlines()
+    assert plan("estimate", *where, "--html", "page.html").code == 0
+    assert "at sim in sim-east (estimate only), " in (tmp_path / "page.html").read_text(encoding="utf-8")
     explained = plan("estimate", *where, "--explain", "1").out
     assert "DistributedDataParallel" in explained
     assert "buckets of gradients 0.52" in explained
