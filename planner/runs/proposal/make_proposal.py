@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from trainplan.planner.datasets.transfer import providers_of
 from trainplan.planner.errors import RefusedError, TooSmallHereError, from_provider
-from trainplan.planner.forecast.plan import ESTIMATE_ONLY_TEXT
+from trainplan.planner.forecast.plan import ESTIMATE_ONLY_TEXT, Reason
 from trainplan.planner.forecast.script_work import assumption
 from trainplan.planner.planning.build_plan import (
     PlanQuery,
@@ -115,8 +115,7 @@ def ranked_placements(
     for line in plan.own_notes:
         around.say(line)
     if query.instance_types:
-        these = (ranked for ranked in plan.candidates if ranked.offer.instance_type in query.instance_types)
-        plan = plan._replace(candidates=tuple(these))
+        plan = _of_types(plan, query.instance_types)
     if not plan.candidates:
         raise nothing_left(plan)
     # Before live prices are asked for: they are read for the first placements alone, which have to be usable ones.
@@ -125,6 +124,16 @@ def ranked_placements(
         if not is_proven(name):
             around.say(f"{name}: {UNPROVEN_TEXT}")
     return plan
+
+
+def _of_types(plan: Plan, instance_types: tuple[str, ...]) -> Plan:
+    """The plan with machines of these types alone; where none is left, with why they are not."""
+    these = tuple(ranked for ranked in plan.candidates if ranked.offer.instance_type in instance_types)
+    if these:
+        return plan._replace(candidates=these)
+    rejections = {key: count for key, count in plan.rejections.items() if key.instance_type in instance_types}
+    furthest = max((key.reason for key in rejections), key=list(Reason).index, default=plan.filtered_last)
+    return plan._replace(candidates=(), rejections=rejections, filtered_last=furthest)
 
 
 def make_proposal_with_data(

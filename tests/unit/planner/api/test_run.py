@@ -91,6 +91,18 @@ def test_what_is_no_offer_is_refused(plan: Plan) -> None:
         launch(plan.job, max_cost_usd=3)  # type: ignore[arg-type]
 
 
+def test_an_offer_that_is_only_estimated_is_refused_with_the_reason(plan: Plan) -> None:
+    """PyTorch leaves three of four T4 idle; one alone, in the same region, is another offer."""
+    job = Job.from_dict({**plan.job.to_dict(), "framework": "torch"})
+    torch = estimate(job, providers=["sim"], devices=["T4"])
+    several = next(offer for offer in torch if offer.device_count == 4)
+    assert not several.can_launch
+    assert any(offer.device_count == 1 and offer.can_launch for offer in torch)
+    with pytest.raises(NothingLeftError, match="the trainer uses one device with PyTorch"):
+        launch(several, max_cost_usd=3, yes=True)
+    assert runs() == []
+
+
 def test_the_cap_has_no_default_and_holds(plan: Plan) -> None:
     with pytest.raises(TypeError, match="max_cost_usd"):
         launch(plan[0], yes=True)  # type: ignore[call-arg]
