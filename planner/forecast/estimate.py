@@ -111,12 +111,15 @@ class Workload:
         self._bytes: dict[tuple[int, str], StepBytes] = {}
         self._classes: dict[tuple[str, str], RegionClasses] = {}
         self._timed: dict[tuple[object, ...], _Timed] = {}
-        self._feeds: dict[tuple[int | None, int, float | None, bool], Feed | None] = {}
+        self._feeds: dict[tuple[int | None, int, float | None, bool, int], Feed | None] = {}
 
     def feed(self, rental: Rental) -> Feed | None:
         """What a rental's host can hand over to its devices; None where its processors are not known."""
         on_cpu = rental.device == CPU_DEVICE
-        host = (rental.vcpus, rental.device_count, rental.memory_gib, on_cpu)
+        # A launch has one process on each host. What PyTorch trains on several devices has one for each, if anybody
+        # starts it there.
+        processes = rental.device_count if self.job.framework is Framework.TORCH else rental.hosts
+        host = (rental.vcpus, rental.device_count, rental.memory_gib, on_cpu, processes)
         if host not in self._feeds and self.sweep is not None:
             feeds = [one.feed(rental) for one in self.kinds]
             slowest = [feed for feed in feeds if feed is not None]
@@ -124,8 +127,9 @@ class Workload:
             self._feeds[host] = None if none else min(slowest, key=lambda feed: feed.images_per_second)
         if host not in self._feeds:
             self._feeds[host] = feed_images_per_second(
-                self.job, rental.vcpus, rental.device_count, memory_gib=rental.memory_gib, on_cpu=on_cpu
-            )
+                self.job, rental.vcpus, rental.device_count, memory_gib=rental.memory_gib, on_cpu=on_cpu,
+                processes=processes,
+            )  # fmt: skip
         return self._feeds[host]
 
     def usage(self, device: str) -> RunUsage:

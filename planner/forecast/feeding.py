@@ -60,12 +60,19 @@ class Pace:
 
 
 def feed_images_per_second(
-    job: TrainingJob, vcpus: float | None, device_count: int, *, memory_gib: float | None = None, on_cpu: bool = False
+    job: TrainingJob,
+    vcpus: float | None,
+    device_count: int,
+    *,
+    memory_gib: float | None = None,
+    on_cpu: bool = False,
+    processes: int = 1,
 ) -> Feed | None:
     """What a host can feed, averaged over the job's epochs; None where its vCPUs are not known.
 
     `memory_gib` is the host's: files that fit are decoded in the first epoch only (None: never). `on_cpu` is for
-    training on the host itself, to which nothing is copied.
+    training on the host itself, to which nothing is copied. `processes` share the decoding: one of each host of a TPU
+    slice, whose `vcpus` and memory are those of all hosts, or of each GPU.
     """
     if vcpus is None or vcpus <= 0:
         return None
@@ -75,7 +82,11 @@ def feed_images_per_second(
 
     def rate(vcpu_share: float, link_bytes_per_second: float) -> float:
         cores = vcpus * vcpu_share
-        decoding = max(_decode_seconds(job) / cores, LOCK_SECONDS) / (job.epochs if cached else 1) if files else 0.0
+        decoding = (
+            max(_decode_seconds(job) / cores, LOCK_SECONDS / processes) / (job.epochs if cached else 1)
+            if files
+            else 0.0
+        )
         copying = (ARRAY_SECONDS + ARRAY_SECONDS_PER_BYTE * image_bytes) / cores if cached or not files else 0.0
         link = 0.0 if on_cpu else image_bytes / (link_bytes_per_second * device_count)
         return 1 / max(decoding + copying, link)

@@ -113,8 +113,8 @@ def test_every_offer_is_plausible(shipped: Catalog, offers: list[Offer]) -> None
         assert offer.device_count >= 1, offer
         assert 0 < offer.device_fraction <= 1, offer
         assert (offer.device_memory_gib is None) == (offer.device == "cpu"), offer
-        assert offer.vcpus is None or 1 <= offer.vcpus <= 512, offer
-        assert offer.memory_gib is None or 2 <= offer.memory_gib <= 4096, offer
+        assert offer.vcpus is None or 1 <= offer.vcpus <= 512 * offer.hosts, offer
+        assert offer.memory_gib is None or 2 <= offer.memory_gib <= 4096 * offer.hosts, offer
         assert all(zone.startswith(offer.region) for zone in offer.zones), offer
         assert offer.price_source, offer
         assert offer.price_as_of is None or date(2017, 1, 1) <= offer.price_as_of <= now, offer

@@ -216,6 +216,22 @@ def test_every_host_of_a_slice_has_a_disk_and_fetches_the_data() -> None:
     assert slice_.side.steady.stored_gb == alone.side.steady.stored_gb
 
 
+def test_each_process_of_several_decodes_under_a_lock_of_its_own() -> None:
+    """PyTorch has one on each GPU, a TPU slice one on each host; elsewhere one serves all devices of the machine."""
+    many: dict[str, Any] = {"vcpus": 4_000, "memory_gib": 100.0}
+    rentals = {
+        "torch": a_rental(device_count=8, **many),
+        "tensorflow": a_rental(device_count=8, **many),
+        "jax": a_rental(device="TPU v2", device_count=16, hosts=4, **many),
+    }
+    job: dict[str, Any] = {"data": {"name": "imagenet"}, "model": {"preset": "vgg16"}}
+    works = {name: Workload(a_job(framework=name, **job)) for name in rentals}
+    feeds = {name: works[name].feed(rental) for name, rental in rentals.items()}
+    rates = {name: feed.images_per_second for name, feed in feeds.items() if feed is not None}
+    assert rates["torch"] == pytest.approx(8 * rates["tensorflow"])
+    assert rates["jax"] == pytest.approx(4 * rates["tensorflow"])
+
+
 def test_torch_on_several_devices_keeps_its_gradients_twice() -> None:
     torch, others = (Workload(a_job(framework=framework)) for framework in ("torch", "tensorflow"))
     gradients = 4 * torch.graph.trained_parameters
