@@ -309,11 +309,14 @@ def _machines_compared(scene: Absence, name: str, number: int) -> Iterator[Compa
 
 
 def _at_its_price(row: Lived, run: Run, cloud: Any, name: str) -> Decimal:
-    """A machine at the price of its run's target in its region, by that target's billing."""
+    """A machine at the price of its attempt's target, by that target's billing; of one that no attempt knows, of the
+    first target in its region."""
     end: datetime = row.ended_at or cloud.now()
     lasting = timedelta(hours=row.usd / TPU_USD_PER_HOUR) if name == "tpu" else end - row.created_at
     region = cloud.region_of(row)
-    targets = [one.target for one in run.attempts if one.target and one.target.offer.region == region]
+    own = [one.target for one in run.attempts if one.target and one.ref and one.ref.id == row.id]
+    of_region = [one.target for one in run.attempts if one.target and one.target.offer.region == region]
+    targets = [*own, *of_region]
     return payable_usd(targets[0].offer, lasting) if targets else Decimal(0)
 
 
