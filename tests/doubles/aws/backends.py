@@ -225,6 +225,7 @@ def _fires(world: World, region: str, group: Any, schedule: Any) -> None:
         machine = world.machines.get(name)
         if machine is not None and machine.region == region:
             text = "Client.UserInitiatedShutdown"
+            world.note_termination(machine)
             world.end(machine, text, f"{text}: User initiated shutdown", EndedBy.CLOUD_TIMER)
 
 

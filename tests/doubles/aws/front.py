@@ -17,6 +17,7 @@ from tests.doubles.aws.objects import ACCOUNT
 from tests.doubles.aws.permissions import TRIED, Judge
 from tests.doubles.aws.requests import operation_of
 from tests.doubles.aws.scenario import Fault
+from tests.doubles.aws.trail import CLOUDTRAIL, looked_up
 from tests.doubles.aws.world import World
 from tests.faults.harness import EndedBy
 
@@ -128,7 +129,7 @@ class Front:
             refusal = Fault(code=words.code, message=words.message, status=words.status)
             return _refuse(call, refusal, start) if words.code else _empty(call, start)
         carry_out = self._recording(call, start if fault is None else _nobody)
-        answered = _free_tier(call, self.world, carry_out) if call.service == FREE_TIER else None
+        answered = _of_ours(call, self.world, carry_out)
         given = answered or list(self._passed_on(environ, body, carry_out))
         if call.service == "ec2" and (found := _CODE.search(b"".join(given))):
             self.refusals.append(found.group(1).decode())
@@ -226,6 +227,19 @@ def _not_allowed(call: Call, action: str) -> Fault:
     said = f"User: arn:aws:iam::{ACCOUNT}:user/moto is not authorized to perform: {action}"
     because = f"{said} because no identity-based policy allows the {action} action"
     return Fault(code=_DENIED.get(call.service, "AccessDeniedException"), message=because, status=403)
+
+
+def _of_ours(call: Call, world: World, start: Start) -> list[bytes] | None:
+    """What services answer of which moto has nothing; None: the call is of another."""
+    if call.service == FREE_TIER:
+        return _free_tier(call, world, start)
+    if (call.service, call.operation) != (CLOUDTRAIL, "LookupEvents"):
+        return None
+    world.catch_up()
+    status, told = looked_up(world, call.region, call.body)
+    data = json.dumps(told).encode()
+    start(f"{status} told", [("Content-Type", "application/x-amz-json-1.1"), ("Content-Length", str(len(data)))])
+    return [data]
 
 
 def _free_tier(call: Call, world: World, start: Start) -> list[bytes]:

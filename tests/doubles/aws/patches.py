@@ -92,6 +92,7 @@ def terminate_takes_its_time(world: Callable[[], World]) -> None:
             ended.append((found, {"Name": found.state, "Code": found.state_code}))
             text = "Client.UserInitiatedShutdown"
             assert w.caller is not None, f"nobody is known who ends {machine.id}"
+            w.note_termination(machine)
             w.end(machine, text, f"{text}: User initiated shutdown", w.caller)
         return ended
 

@@ -66,6 +66,8 @@ class World:
     """The body of the request that is being answered: what a token is held against."""
     actions: Actions = field(default_factory=Actions)
     """What AWS Budgets does by itself."""
+    terminations: list[tuple[datetime, str, str]] = field(default_factory=list)
+    """Each call that was to end a machine: when, which, and its state before."""
     told_turns: int = 0
     caller: EndedBy | None = None
     """Whose call is being answered: a client's, or the standing reaper's. None: nobody calls."""
@@ -136,6 +138,12 @@ class World:
             machine.ended_at, machine.ended_by, machine.why = self.now, by, message
             machine.gone_at = self.now + self._span(self.scenario.deletion)
             backends.shutting_down(machine, code, message, self.now)
+
+    def note_termination(self, machine: Machine) -> None:
+        """A call is about to end it, whatever its state."""
+        state = "pending" if not machine.booted else "running"
+        gone = "terminated" if machine.is_gone else "shutting-down"
+        self.terminations.append((self.now, machine.id, state if machine.ended_at is None else gone))
 
     def advance(self, until: datetime) -> None:
         """Everything that happens until then, in its order."""

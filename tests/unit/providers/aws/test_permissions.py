@@ -123,6 +123,7 @@ def by_hand(double: Double, home: Path) -> None:
     gone = InstanceRef(provider="aws", region=HOME, id="i-0123456789abcdef0")
     with pytest.raises(Exception, match="i-0123456789abcdef0"):
         list(provider.logs(gone))
+    assert provider.ended_at(gone) is None
     provider.delete(gone)
     provider.close()
     bucket = store.make(Client(double, home).settings())
