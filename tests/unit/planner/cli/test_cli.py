@@ -459,11 +459,14 @@ def test_whatever_is_typed_ends_with_a_documented_code_and_no_traceback(
 def test_imagenet_on_a_tpu_is_planned_with_the_price_of_its_data_disk() -> None:
     asked = ("estimate", ROOT / "examples" / "vgg16-imagenet.yaml", "--provider", "gcp", "--device", "TPU v5e")
     rows = plan(*asked, "--json").json["candidates"]
-    assert {row["instance_type"] for row in rows} == {"tpu-v5litepod-1", "tpu-v5litepod-4", "tpu-v5litepod-8"}
+    # Slices of 16 and more have 4 chips on each host, and such a disk on each.
+    hosts = {f"tpu-v5litepod-{chips}": chips // 4 if chips > 8 else 1 for chips in (1, 4, 8, 16, 32, 64)}
+    assert {row["instance_type"] for row in rows} == set(hosts)
     with Catalog.open() as catalog:
         rates = catalog.rates["gcp"]
     for row in rows:
         hours, usd = row["total_seconds"] / 3600, float(rates.at(row["region"]).disk.usd)
-        assert row["cost_parts"]["disk"] == pytest.approx(394 * usd / 730 * hours, rel=0.02)
+        disk_gb = 394 * hosts[row["instance_type"]]
+        assert row["cost_parts"]["disk"] == pytest.approx(disk_gb * usd / 730 * hours, rel=0.02)
     said = plan(*asked, "--explain", "1").out
     assert "394.0 GB at $0.10 per GB and month; 100 GB are the machine's own disk, 294 GB a data disk" in said
