@@ -8,7 +8,7 @@ PlanError
 │   └── NothingFitsError   3   the batch fits no offer's memory
 ├── RefusedError           4   credentials, permission, quota or a person
 │   └── DeclinedError      130 the person who was asked said no
-├── NoCapacityError        5   no placement has any left
+├── NoCapacityError        5   no placement has any left, or leaves a run its machine
 ├── TrainingFailedError    6   the training itself ended badly
 ├── TeardownUnverifiedError 7  something may still be there
 ├── ResultsUnknownError    7   a store has not said whether results are there

@@ -26,7 +26,7 @@ MEANINGS = {
     ExitCode.BAD_INPUT: "wrong input: a job file, an option or a value",
     ExitCode.NOTHING_LEFT: "no offer is left after the filters",
     ExitCode.REFUSED: "refused: credentials, permission or quota",
-    ExitCode.NO_CAPACITY: "no placement has capacity",
+    ExitCode.NO_CAPACITY: "no placement has capacity, or each took the machine back before there was a checkpoint",
     ExitCode.TRAINING_FAILED: "the training failed",
     ExitCode.TEARDOWN_UNVERIFIED: "the teardown is not confirmed: something may still exist and bill; or a store has "
     "not answered whether results are there",
