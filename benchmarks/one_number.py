@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 from tests.unit.planner.cli.command import plan
 from trainplan.pricing.money import format_usd
-from trainplan.workloads.durations import format_duration
+from trainplan.workloads.durations import format_duration, format_estimate
 
 JOBS = (
     ("vgg16", "cifar10", 90), ("resnet18", "cifar100", 3), ("mobilenet_v2", "cifar10", 30), ("resnet50", "imagenet", 1),
@@ -120,14 +120,17 @@ def _told(row: Mapping[str, Any]) -> list[str]:
     """What every output has of a row: where it is, time, cost, price of an hour."""
     return [
         f"{row['provider']} {row['region']}", row["instance_type"],
-        format_duration(timedelta(seconds=row["total_seconds"])),
+        _times(row)[0],
         format_usd(Decimal(str(row["cost_usd"]))), f"{row['planning_usd_per_hour']:.3f}", str(row["basis"]),
     ]  # fmt: skip
 
 
+def _times(row: Mapping[str, Any]) -> tuple[str, str, str]:
+    return format_estimate(*(row[f"total_{end}seconds"] for end in ("", "low_", "high_")))
+
+
 def _explained(text: str, row: Mapping[str, Any]) -> list[str]:
-    time, rate = format_duration(timedelta(seconds=row["total_seconds"])), f"{row['images_per_second']:,.1f} images/s"
-    ends = [format_duration(timedelta(seconds=row[f"total_{end}_seconds"])) for end in ("low", "high")]
+    (time, *ends), rate = _times(row), f"{row['images_per_second']:,.1f} images/s"
     wanted = (f"row {row['row']}: {row['provider']} {row['region']}", time, rate, f"{ends[0]} to {ends[1]}")
     return [f"--explain {row['row']}: no {text_!r}" for text_ in wanted if text_ not in text]
 
@@ -137,7 +140,7 @@ def _machine(document: Mapping[str, Any], offers: Any, table: str, page: Path) -
     here, offer = document["this_machine"], offers.this_machine
     if here is None or here["total_seconds"] is None:
         return [] if offer is None else ["API: this machine"]
-    time = format_duration(timedelta(seconds=here["total_seconds"]))
+    time = "{} ({} to {})".format(*_times(here))
     found = [] if abs(offer.seconds - here["total_seconds"]) < 1e-6 * offer.seconds else [f"API: {offer.seconds} here"]
     line = next((line for line in table.splitlines() if line.startswith("this machine")), "")
     found += [] if f" {time}, " in line else [f"table: this machine {line!r} without {time}"]

@@ -60,3 +60,23 @@ def format_duration(duration: timedelta) -> str:
     if minutes:
         return f"{minutes}m {remaining:02}s"
     return f"{remaining}s"
+
+
+_STEPS_SECONDS = (1, 2, 5, 10, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400)
+
+
+def format_estimate(seconds: float, low: float, high: float) -> tuple[str, str, str]:
+    """An estimated duration and both ends of its interval, as the interval's width bears them: rounded to the largest
+    round step that is no more than an eighth of it. `3h 07m` between 2h and 5h is `3h`, `58s` between 40 s and 90 s
+    `1m`; the narrower the interval, the more digits are left."""
+    step = max((step for step in _STEPS_SECONDS if step <= (high - low) / 8), default=1)
+    expected, less, more = (_rounded(end, step) for end in (seconds, low, high))
+    return expected, less, more
+
+
+def _rounded(seconds: float, step: int) -> str:
+    text = format_duration(timedelta(seconds=round(seconds / step) * step))
+    # `3h 00m` would be known to the minute.
+    finer = {"s": 1, "m": 60, "h": 3_600}
+    first, _, second = text.partition(" ")
+    return first if second and second[:-1] == "00" and step > finer[second[-1]] else text

@@ -23,7 +23,7 @@ from trainplan.planner.throughput.values import Basis
 from trainplan.pricing.money import format_usd
 from trainplan.pricing.offers import Market
 from trainplan.providers.registry import THIS_MACHINE
-from trainplan.workloads.durations import format_duration
+from trainplan.workloads.durations import format_estimate
 from trainplan.workloads.terms import Objective
 
 if TYPE_CHECKING:
@@ -89,9 +89,9 @@ class Offer:
         return self._plan.explain(self.row)
 
     def __repr__(self) -> str:
-        low, high = (format_duration(timedelta(seconds=end)) for end in self.seconds_interval)
+        time, low, high = format_estimate(self.seconds, *self.seconds_interval)
         cheap, dear = (format_usd(Decimal(str(end))) for end in self.usd_interval)
-        time, cost = format_duration(timedelta(seconds=self.seconds)), format_usd(Decimal(str(self.usd)))
+        cost = format_usd(Decimal(str(self.usd)))
         where = f"{_device(self)} {self.market.replace('_', ' ')}, {self.provider} {self.region} {self.instance_type}"
         if self.provider == THIS_MACHINE:
             where = f"{_device(self)}, this computer ({self.instance_type})"

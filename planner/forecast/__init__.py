@@ -21,7 +21,7 @@ provider.
    framework, 2 s for the data: 9m 47s), the training (4,492,800 images and the tests between epochs, of 450,000 images
    at a third of a step, at 9,290 images/s: 8m 20s) and the end (60 s): 19m 07s. `forecast/whole_run.py` `widened` makes
    the interval wider than that of the step, and `forecast/times.py` `RunTime` joins it with the widths of set-up and
-   end: 14m 55s to 25m 08s.
+   end: 15m to 25m.
 7. Checkpoints and interruptions: `forecast/spot.py` `spot_rate` has one interruption in 15 h for TPUs at spot prices,
    from measurements of 2022. `forecast/interruption.py` `expected_run` turns that into 0.021 expected interruptions,
    which add 17 s: 19m 24s, of which 19m 19s are billed.

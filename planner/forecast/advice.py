@@ -17,7 +17,6 @@ from trainplan.planner.forecast.plan import Candidate, Choice, MachineEstimate, 
 from trainplan.planner.throughput.values import Basis
 from trainplan.pricing.devices import cores_of
 from trainplan.pricing.money import format_usd, from_micro, to_micro
-from trainplan.workloads.durations import format_duration
 from trainplan.workloads.terms import Objective, Precision
 
 if TYPE_CHECKING:
@@ -117,8 +116,8 @@ def _this_machine(machine: MachineEstimate | None, best: Candidate) -> str | Non
     if not cheaper or (here > PATIENCE and here > there * AS_GOOD):
         return None
     return (
-        f"this machine is good enough: {format_duration(here)} for {format_usd(machine.cost_usd)} here, "
-        f"{format_duration(there)} on row 1"
+        f"this machine is good enough: {machine.time.text} for {format_usd(machine.cost_usd)} here, "
+        f"{best.estimate.time.text} on row 1"
     )
 
 
@@ -222,9 +221,8 @@ def _within_noise(candidates: Sequence[Candidate]) -> str | None:
         firmer = bases.index(other.estimate.throughput.basis) <= bases.index(first.estimate.throughput.basis)
         faster = other.estimate.time.total * AS_GOOD < first.estimate.time.total
         if firmer and faster and other.cost_micro_usd <= high and other.estimate.only_estimated is None:
-            times = other.estimate.time.total, first.estimate.time.total
             return (
-                f"row {row} costs about as much as row 1 and takes {format_duration(times[0])} instead of "
-                f"{format_duration(times[1])}"
+                f"row {row} costs about as much as row 1 and takes {other.estimate.time.text} instead of "
+                f"{first.estimate.time.text}"
             )
     return None

@@ -122,7 +122,7 @@ def free_line(candidates: Iterable[Candidate], macs: int) -> str:
     best = fewest_sessions(filter(_is_advised, candidates), macs)
     if best is None or best.estimate.sessions is None:
         return ""
-    time, count = format_duration(best.estimate.time.total), best.estimate.sessions.needed
+    time, count = best.estimate.time.text, best.estimate.sessions.needed
     rental = best.estimate.rental
     return (
         f"{rental.provider} has {rental.devices_text} at no cost: "

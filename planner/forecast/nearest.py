@@ -8,7 +8,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from trainplan.pricing.money import format_usd, from_micro, to_micro
-from trainplan.workloads.durations import format_duration
 
 if TYPE_CHECKING:
     from trainplan.planner.forecast.choose import Filters
@@ -53,7 +52,7 @@ def _line(what: str, one: Candidate, option: Callable[[Candidate], str]) -> str:
     rental = one.estimate.rental
     where = f"{rental.instance_type} ({rental.market.replace('_', ' ')}) at {rental.provider} in {one.placement.region}"
     cost = format_usd(from_micro(one.cost_micro_usd))
-    return f"{option(one)} would admit {what}: {where}, {format_duration(_time(one))} for {cost}"
+    return f"{option(one)} would admit {what}: {where}, {one.estimate.time.text} for {cost}"
 
 
 def _budget(one: Candidate) -> str:

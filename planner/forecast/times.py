@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import NamedTuple
 
+from trainplan.workloads.durations import format_estimate
+
 ASSUMED_FACTOR = 1.5
 """How far what is assumed may be off, to either side. What was reported of boots and images has ranges of 1.2 to 1.4 to
 either side of their middles (`forecast/allowances.py`); what nobody reported is taken to be known less well."""
@@ -69,6 +71,21 @@ class RunTime:
     def with_train(self, train: timedelta, low: timedelta, high: timedelta) -> RunTime:
         """The same around another training time."""
         return replace(self, train=train, train_low=low, train_high=high)
+
+    @property
+    def texts(self) -> tuple[str, str, str]:
+        """The whole run and both ends of its interval, with as many digits as its width bears."""
+        return format_estimate(*self.seconds)
+
+    @property
+    def text(self) -> str:
+        """The whole run, as it is written wherever it is shown."""
+        return self.texts[0]
+
+    @property
+    def with_ends(self) -> str:
+        """`10m (8m to 15m)`."""
+        return "{} ({} to {})".format(*self.texts)
 
     def later(self, expected: timedelta, low: timedelta, high: timedelta) -> RunTime:
         """The run with a wait in its training time. Its ends are added to those of the run, whatever the wait: most

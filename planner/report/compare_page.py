@@ -13,7 +13,7 @@ from trainplan.planner.report.estimate_columns import speed_text
 from trainplan.planner.report.estimate_page import named_lines
 from trainplan.planner.report.page import Column, Page, Table, joined
 from trainplan.pricing.money import format_usd, format_usd_interval, format_usd_per_hour
-from trainplan.workloads.durations import format_duration
+from trainplan.workloads.durations import format_duration, format_estimate
 from trainplan.workloads.job_changes import differences_text
 from trainplan.workloads.memory import GIB
 
@@ -127,7 +127,7 @@ _ROWS: Sequence[tuple[str, Callable[[Figures], str], str, Callable[[float], str]
     ("market", lambda one: one.market, "", str),
     (
         "time",
-        lambda one: up_to(format_duration(timedelta(seconds=one.seconds.expected)), one.throughput.basis),
+        lambda one: up_to(format_estimate(*one.seconds)[0], one.throughput.basis),
         "total_seconds",
         lambda seconds: format_duration(timedelta(seconds=seconds)),
     ),

@@ -19,7 +19,6 @@ from trainplan.pricing.grades import is_old
 from trainplan.pricing.money import format_usd, format_usd_interval, to_micro, two_digits
 from trainplan.pricing.offers import LifecycleState, Market
 from trainplan.providers.registry import is_simulated
-from trainplan.workloads.durations import format_duration
 from trainplan.workloads.memory import GIB
 
 if TYPE_CHECKING:
@@ -134,7 +133,7 @@ def _basis(ranked: RankedOffer, _: date) -> str:
 
 def _time(ranked: RankedOffer, _: date) -> str:
     estimate = ranked.candidate.estimate
-    return up_to(format_duration(estimate.time.total), estimate.throughput.basis)
+    return up_to(estimate.time.text, estimate.throughput.basis)
 
 
 def _cost(ranked: RankedOffer, _: date) -> str:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,7 +34,7 @@ from trainplan.planner.report.page import Cell, Column, Table, Tone
 from trainplan.planner.throughput.values import Basis
 from trainplan.pricing.devices import device_text, machines_text
 from trainplan.pricing.money import format_usd, format_usd_interval, to_micro, two_digits
-from trainplan.workloads.durations import format_duration, parse_duration
+from trainplan.workloads.durations import format_duration, format_estimate, parse_duration
 from trainplan.workloads.script import argument_words
 
 Row = dict[str, Any]
@@ -103,9 +102,9 @@ def answer(estimate: Mapping[str, Any]) -> str:
     where = f"{device(first)} {_market(first)} at {first['provider']} in {first['region']}{_only(first)}"
     title = _FIRST.get(job["objective"], "First")
     if first["basis"] == Basis.UNMEASURED:
-        return f"{title}: {where}, up to {duration(first['total_seconds'])}, up to {usd(first['cost_usd'])}. {_UNKNOWN}"
+        return f"{title}: {where}, up to {duration(first)}, up to {usd(first['cost_usd'])}. {_UNKNOWN}"
     return (
-        f"{title}: {where}, {duration(first['total_seconds'])} for "
+        f"{title}: {where}, {duration(first)} for "
         f"{usd(first['cost_usd'])}. 80 % likely: {ends_of_time(first)}, {ends_of_cost(first)}."
     )
 
@@ -122,14 +121,14 @@ def _figures(estimate: Mapping[str, Any]) -> list[tuple[str, str]]:
         here = estimate["this_machine"]
         if not _this_machine(estimate):
             return []
-        return [(duration(here["total_seconds"]), "on this machine"), (usd(here["cost_usd"] or 0), "to pay")]
+        return [(duration(here), "on this machine"), (usd(here["cost_usd"] or 0), "to pay")]
     first = rows[0]
     place = f"{first['market'].replace('_', ' ')}, {first['provider']} {first['region']}{_only(first)}"
     if first["basis"] == Basis.UNMEASURED:
-        cost, time = (f"up to {usd(first['cost_usd'])}", "the most"), (f"up to {duration(first['total_seconds'])}", "")
+        cost, time = (f"up to {usd(first['cost_usd'])}", "the most"), (f"up to {duration(first)}", "")
     else:
         cost = usd(first["cost_usd"]), f"80 % likely: {ends_of_cost(first)}"
-        time = duration(first["total_seconds"]), f"80 % likely: {ends_of_time(first)}"
+        time = duration(first), f"80 % likely: {ends_of_time(first)}"
     return [cost, time, (device(first), place)]
 
 
@@ -151,9 +150,13 @@ _FIRST = {"cost": "Cheapest", "time": "Fastest", "balanced": "Best by time and c
 _UNKNOWN = "That is its deadline: nobody has measured it (plan pilot)."
 
 
-def duration(seconds: float) -> str:
-    """`2d 01h`."""
-    return format_duration(timedelta(seconds=seconds))
+def _times_of(row: Mapping[str, Any]) -> tuple[str, str, str]:
+    return format_estimate(*(row[f"total_{end}seconds"] for end in ("", "low_", "high_")))
+
+
+def duration(row: Mapping[str, Any]) -> str:
+    """`2d 01h`: how long a row takes."""
+    return _times_of(row)[0]
 
 
 def usd(value: float) -> str:
@@ -163,7 +166,7 @@ def usd(value: float) -> str:
 
 def ends_of_time(row: Row) -> str:
     """`1d 06h to 3d 03h`: the 80 % interval."""
-    return f"{duration(row['total_low_seconds'])} to {duration(row['total_high_seconds'])}"
+    return " to ".join(_times_of(row)[1:])
 
 
 def ends_of_cost(row: Row) -> str:
@@ -326,12 +329,10 @@ def _micro(row: Row) -> int:
 
 def _cells(row: Row, grounds: _Grounds) -> list[Any]:
     speed = "not measured" if row["images_per_second"] is None else _speed(row)
-    time = (
-        f"{duration(row['total_seconds'])} ({duration(row['total_low_seconds'])}-{duration(row['total_high_seconds'])})"
-    )
+    time = f"{duration(row)} ({'-'.join(_times_of(row)[1:])})"
     cost = format_usd_interval(*(Decimal(str(row[key])) for key in ("cost_usd", "cost_low_usd", "cost_high_usd")))
     if row["basis"] == Basis.UNMEASURED:
-        time, cost = f"up to {duration(row['total_seconds'])}", f"up to {usd(row['cost_usd'])}"
+        time, cost = f"up to {duration(row)}", f"up to {usd(row['cost_usd'])}"
     return [
         row["row"],
         f"{row['provider']} {row['region']}",
@@ -376,13 +377,14 @@ def _advice(estimate: Mapping[str, Any]) -> Markup:
 
 def _own(machine: Mapping[str, Any]) -> str:
     if machine["basis"] == Basis.UNMEASURED:
-        return f"up to {duration(machine['total_seconds'])}, {NOT_MEASURED}"
+        return f"up to {duration(machine)}, {NOT_MEASURED}"
     if machine["total_seconds"] is None or machine["images_per_second"] is None:
         return f"no, {machine['reason']}"
     cost = machine.get("cost_usd")
     speed = f"{_speed(machine)} images/s, {machine['basis']}"
     load = f"; {machine['load']}" if machine.get("load") else ""
-    return f"{duration(machine['total_seconds'])}{'' if cost is None else f', {usd(cost)}'} at {speed}{load}"
+    time = f"{duration(machine)} ({ends_of_time(machine)})"
+    return f"{time}{'' if cost is None else f', {usd(cost)}'} at {speed}{load}"
 
 
 def _levers(estimate: Mapping[str, Any]) -> list[Content]:
@@ -531,7 +533,7 @@ def _group_cells(group: Mapping[str, Any]) -> list[str]:
     if group["total_seconds"] is None:
         return [*first, "-", "-", f"no: {group['left_out']}"]
     cost = format_usd_interval(*(Decimal(str(group[key])) for key in ("cost_usd", "cost_low_usd", "cost_high_usd")))
-    return [*first, duration(group["total_seconds"]), cost, {None: "", True: "yes", False: "no"}[group["is_worth_it"]]]
+    return [*first, duration(group), cost, {None: "", True: "yes", False: "no"}[group["is_worth_it"]]]
 
 
 def _rejections(rejections: Iterable[Mapping[str, Any]]) -> Markup:

@@ -399,18 +399,18 @@ def _own_device(device: MachineEstimate) -> str:
     if device.time is None or device.throughput is None:
         return f"no, {device.reason}"
     speed = f"{speed_text(device.throughput)} images/s, {device.throughput.basis}"
-    return f"{format_duration(device.time.total)} at {speed}"
+    return f"{device.time.with_ends} at {speed}"
 
 
 def _brief_machine_line(machine: MachineEstimate) -> str:
     device = device_text(machine.device, machine.device_count, 1.0, None)
     if machine.time is None or machine.throughput is None or machine.cost_usd is None:
         return f"this machine ({device}): no, {machine.reason}"
-    time, cost = format_duration(machine.time.total), format_usd(machine.cost_usd)
+    time, cost = machine.time.text, format_usd(machine.cost_usd)
     if machine.throughput.basis is Basis.UNMEASURED:
         return f"this machine ({device}): up to {time}, up to {cost}, {NOT_MEASURED}"
     speed = f"{speed_text(machine.throughput)} images/s, {machine.throughput.basis}"
-    return f"this machine ({device}): {time}, {cost} at {speed}{_load_text(machine)}"
+    return f"this machine ({device}): {machine.time.with_ends}, {cost} at {speed}{_load_text(machine)}"
 
 
 def _load_text(machine: MachineEstimate) -> str:
@@ -424,11 +424,11 @@ def machine_line(machine: MachineEstimate) -> str:
         return f"{what}: no ({machine.reason})"
     if machine.throughput.basis is Basis.UNMEASURED:
         at = f"(at {format_usd_per_hour(machine.usd_per_hour)})"
-        time, cost = format_duration(machine.time.total), format_usd(machine.cost_usd)
+        time, cost = machine.time.text, format_usd(machine.cost_usd)
         return f"{what}: {NOT_MEASURED}, up to {time}, up to {cost} {at}"
     return (
         f"{what}: {speed_text(machine.throughput)} images/s, {machine.throughput.basis}, "
-        f"{format_duration(machine.time.total)}, {format_usd(machine.cost_usd)} "
+        f"{machine.time.with_ends}, {format_usd(machine.cost_usd)} "
         f"(at {format_usd_per_hour(machine.usd_per_hour)}){_load_text(machine)}"
     )
 

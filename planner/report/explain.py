@@ -181,7 +181,7 @@ def _time_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
     unpacked = "" if plan.job.known_data else " and unpacked"
     whole = estimate.time
     return [
-        f"whole run {_exact(whole.total)} ({format_duration(whole.low)} to {format_duration(whole.high)})",
+        f"whole run {whole.with_ends}, {_seconds(whole.total):,} s expected",
         f"setup {_exact(time.setup)} ({_text_of(setup.low)} to {_text_of(setup.high)}): "
         f"{_setup_text(around, estimate.queue)}, "
         f"data {download:,.0f} s at {DOWNLOAD_BYTES_PER_SECOND / 1e6:.0f} MB/s (assumed){unpacked}",
@@ -194,7 +194,7 @@ def _time_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
         f"allowed, {around.end.low:.0f} to {around.end.high:.0f})",
         *_writing_lines(plan, writing),
         f"total {'without interruptions ' if estimate.spot else ''}{_exact(steady.total)} "
-        f"({format_duration(steady.low)} to {format_duration(steady.high)})",
+        f"({steady.texts[1]} to {steady.texts[2]})",
     ]
 
 

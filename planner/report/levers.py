@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ from trainplan.planner.throughput.values import Basis
 from trainplan.pricing.devices import device_text, machines_text
 from trainplan.pricing.free_places import free_providers
 from trainplan.pricing.money import format_usd, format_usd_interval, from_micro
-from trainplan.workloads.durations import format_duration
+from trainplan.workloads.durations import format_estimate
 
 if TYPE_CHECKING:
     from trainplan.workloads.job import TrainingJob
@@ -162,7 +161,7 @@ def _cells(row: Mapping[str, Any]) -> list[str | Cell]:
     is_moved = (after["device"], after["device_count"]) != (before["device"], before["device_count"])
     moved = f" ({device})" if is_moved and device not in row["to"] else ""
     first = [f"{row['lever']} {row['from']} -> {row['to']}{moved}", "same" if row["same_work"] else "other"]
-    time = up_to(format_duration(timedelta(seconds=after["total_seconds"])), after["basis"])
+    time = up_to(_time_text(after), after["basis"])
     cost = up_to(format_usd(Decimal(str(after["cost_usd"]))), after["basis"])
     machines = machines_text(after["instance_type"], after["machines"])
     offer = f"{machines} ({after['device']}) {after['provider']} {after['region']}"
@@ -173,6 +172,10 @@ def _cells(row: Mapping[str, Any]) -> list[str | Cell]:
         _noise(row),
         offer,
     ]
+
+
+def _time_text(offer: Mapping[str, Any]) -> str:
+    return format_estimate(*(offer[f"total_{end}seconds"] for end in ("", "low_", "high_")))[0]
 
 
 def _percent(delta: Mapping[str, float | None]) -> str:
@@ -204,7 +207,7 @@ def levers_page(rows: Sequence[Mapping[str, Any]], job_line: str) -> Page:
     cost = format_usd_interval(*(Decimal(str(now[key])) for key in ("cost_usd", "cost_low_usd", "cost_high_usd")))
     if now["basis"] == Basis.UNMEASURED:
         cost = up_to(format_usd(Decimal(str(now["cost_usd"]))), now["basis"])
-    time = up_to(format_duration(timedelta(seconds=now["total_seconds"])), now["basis"])
+    time = up_to(_time_text(now), now["basis"])
     market = now["market"].replace("_", " ")
     return [
         job_line,

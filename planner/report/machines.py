@@ -10,7 +10,6 @@ from trainplan.planner.report.estimate_columns import speed_json, speed_text
 from trainplan.planner.report.page import Column, Page, Table
 from trainplan.pricing.devices import device_text
 from trainplan.pricing.money import format_usd_interval, from_micro
-from trainplan.workloads.durations import format_duration
 
 if TYPE_CHECKING:
     from trainplan.planner.forecast.plan import Group, Plan
@@ -78,7 +77,7 @@ def _cells(group: Group) -> tuple[str, ...]:
     return (
         *first,
         speed_text(group.estimate.throughput),
-        format_duration(group.estimate.time.total),
+        group.estimate.time.text,
         format_usd_interval(*(from_micro(cost) for cost in group.cost_micro_usd)),
         _WORTH[group.is_worth_it],
     )
@@ -95,6 +94,7 @@ def machines_json(plan: Plan) -> list[dict[str, Any]]:
 def _object(group: Group) -> dict[str, Any]:
     rental, estimate, cost = group.rental, group.estimate, group.cost_micro_usd
     speed = speed_json(estimate.throughput) if estimate is not None else _NO_SPEED
+    seconds = estimate.time.seconds if estimate is not None else [None] * 3
     usd = [micro / 1_000_000 for micro in cost] if cost is not None else [None] * 3
     return {
         "row": group.row,
@@ -107,7 +107,7 @@ def _object(group: Group) -> dict[str, Any]:
         "network": group.network.ground,
         "network_gbit_per_second": group.network.gbit_per_second,
         **speed,
-        "total_seconds": estimate.time.total.total_seconds() if estimate is not None else None,
+        **dict(zip(("total_seconds", "total_low_seconds", "total_high_seconds"), seconds, strict=True)),
         "cost_usd": usd[0],
         "cost_low_usd": usd[1],
         "cost_high_usd": usd[2],

@@ -26,7 +26,7 @@ def queue_lines(ranked: RankedOffer) -> list[str]:
     estimate = ranked.candidate.estimate
     if estimate.queue is None:
         return []
-    total = f"total with the wait {format_duration(estimate.time.total)}"
+    total = f"total with the wait {estimate.time.text}"
     return [*explain_queue(estimate.queue), total]
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from trainplan.planner.forecast.script_work import assumption
 from trainplan.planner.forecast.sweep import SweepWork
 from trainplan.pricing.money import format_usd, from_micro
-from trainplan.workloads.durations import format_duration
 from trainplan.workloads.sweep import planned_epochs, rungs_for, whole_trainings
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ def sweep_lines(plan: Plan) -> list[str]:
         most += assumption(job, first.estimate.throughput)
         lines.append(
             f"row 1 takes {format_usd(from_micro(first.cost_micro_usd))}{most}; all trials to their end would take "
-            f"{format_usd(from_micro(plan.grid.cost_micro_usd))} and {format_duration(plan.grid.estimate.time.total)}"
+            f"{format_usd(from_micro(plan.grid.cost_micro_usd))} and {plan.grid.estimate.time.text}"
         )
     return lines
 

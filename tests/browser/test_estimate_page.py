@@ -22,7 +22,7 @@ from trainplan.planner.report.estimate_json import Beside, estimate_document
 from trainplan.planner.report.levers import lever_rows
 from trainplan.planner.settings import Settings, load_settings
 from trainplan.planner.throughput.table import cited
-from trainplan.workloads.durations import format_duration
+from trainplan.workloads.durations import format_estimate
 from trainplan.workloads.job import TrainingJob
 from trainplan.workloads.jobfile import read_job
 
@@ -232,7 +232,8 @@ def test_a_point_under_the_pointer_tells_its_row(opener: Opener, made: Made) -> 
     row = made.document["candidates"][index]
     told = page.inner_text(".tip")
     assert told.startswith(f"row {row['row']}: {row['provider']} {row['region']}; ")
-    assert f" {format_duration(timedelta(seconds=row['total_seconds']))} (" in told
+    time, *_ = format_estimate(row["total_seconds"], row["total_low_seconds"], row["total_high_seconds"])
+    assert f" {time} (" in told
 
 
 def test_without_javascript_the_table_is_whole(opener: Opener, made: Made) -> None:

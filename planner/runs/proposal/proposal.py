@@ -97,9 +97,9 @@ def rented(plan: Plan, dearer: str = "") -> Proposal:
     }
     record = {} if is_unmeasured else record
     cost = f"{format_usd(best.cost_usd)} ({format_usd(best.cost_low_usd)} to {format_usd(best.cost_high_usd)})"
-    lasting = f"{format_duration(time.total)} ({format_duration(time.low)} to {format_duration(time.high)}), {cost}"
+    lasting = f"{time.with_ends}, {cost}"
     if is_unmeasured:
-        lasting = f"up to {format_duration(time.total)}, up to {format_usd(best.cost_usd)} ({NOT_MEASURED})"
+        lasting = f"up to {time.text}, up to {format_usd(best.cost_usd)} ({NOT_MEASURED})"
     text = (
         f"{targets[0].where} at {format_usd_per_hour(targets[0].payable_usd_per_hour)} "
         f"({price_text(best.offer, plan.made_at.date())}): {lasting}{assumption(plan.job, speed)}"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainplan.workloads.durations import format_duration, parse_duration
+from trainplan.workloads.durations import format_duration, format_estimate, parse_duration
 
 
 @pytest.mark.parametrize(
@@ -76,3 +76,31 @@ def test_what_is_said_is_off_by_less_than_its_smaller_unit(seconds: int) -> None
     # The eleventh month of a year has the five days more that twelve months of 30 days leave.
     off = 35 * 86_400 if days >= 365 else 86_400 if days >= 60 else 3_600 if days >= 1 else 60
     assert 0 <= seconds - said < off
+
+
+@pytest.mark.parametrize(
+    ("seconds", "low", "high", "texts"),
+    [
+        (58, 38, 90, ("1m", "40s", "1m 30s")),
+        (613, 501, 747, ("10m", "8m 30s", "12m 30s")),
+        (11_220, 7_200, 18_000, ("3h", "2h", "5h")),
+        (198_720, 129_600, 345_600, ("2d 06h", "1d 12h", "4d")),
+        (600, 600, 600, ("10m 00s", "10m 00s", "10m 00s")),
+        (11_220, 11_000, 11_500, ("3h 07m", "3h 03m", "3h 12m")),
+    ],
+)
+def test_an_estimate_has_as_many_digits_as_its_interval_bears(
+    seconds: float, low: float, high: float, texts: tuple[str, str, str]
+) -> None:
+    assert format_estimate(seconds, low, high) == texts
+
+
+@given(st.floats(1, 700), st.floats(1, 5), st.floats(1, 5))
+def test_rounding_an_estimate_moves_it_by_no_more_than_a_sixteenth_of_its_width(
+    seconds: float, less: float, more: float
+) -> None:
+    """Below an hour, where a duration is written to the second."""
+    ends = (seconds, seconds / less, seconds * more)
+    read = [parse_duration(text).total_seconds() for text in format_estimate(*ends)]
+    most = max((ends[2] - ends[1]) / 16, 0.5) + 1e-6
+    assert all(abs(one - end) <= most for one, end in zip(read, ends, strict=True))

@@ -25,7 +25,7 @@ FIGURES = {
     "9m 47s": "setup 9m 47s",
     "8m 20s": "training 8m 20s",
     "19m 07s": "total without interruptions 19m 07s",
-    "14m 55s to 25m 08s": "(1,147 s) (14m 55s to 25m 08s)",
+    "15m to 25m": "(1,147 s) (15m to 25m)",
     "one interruption in 15 h": "one interruption in 15h of availability, measured",
     "0.021 expected interruptions": "0.021 interruptions expected",
     "19m 19s are billed": "expected: 19m 24s, of which billed 19m 19s",

@@ -26,7 +26,7 @@ from trainplan.planner.report.estimate_page import estimate_page
 from trainplan.planner.report.front import front, points
 from trainplan.planner.report.levers import lever_rows
 from trainplan.pricing.catalog import Catalog
-from trainplan.workloads.durations import format_duration, parse_duration
+from trainplan.workloads.durations import parse_duration
 
 HOSTILE = "\"></title><script>document.title='run'</script><img src=x onerror=\"document.title='run'\">"
 
@@ -197,7 +197,7 @@ def test_the_headline_of_this_machine_alone_is_this_machine(catalog: Catalog) ->
     machine = alone.this_machine
     assert machine is not None
     assert machine.time is not None
-    assert f"This machine ({machine.name}): {format_duration(machine.time.total)}" in page.text
+    assert f"This machine ({machine.name}): {machine.time.text}" in page.text
     assert "No offer fits" not in page.text
     assert "rejected" not in page.text
     lines = [line for line in estimate_page(alone) if isinstance(line, str)]

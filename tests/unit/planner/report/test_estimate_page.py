@@ -409,7 +409,7 @@ def test_a_rate_has_three_digits(rate: float, message: str) -> None:
 
 def test_this_machine_in_a_line() -> None:
     assert machine_line(a_machine_estimate()) == (
-        "AMD EPYC, cpu: 500 (250-1,000) images/s, measured, 10m 00s, $0.0200 (at $0.120/h)"
+        "AMD EPYC, cpu: 500 (250-1,000) images/s, measured, 10m (6m to 19m), $0.0200 (at $0.120/h)"
     )
     modelled = replace(a_throughput(500.0), basis=Basis.MODELLED)
     assert ", modelled, " in machine_line(a_machine_estimate(throughput=modelled))
