@@ -20,7 +20,7 @@ JPEG_SECONDS = 0.3e-3
 JPEG_SECONDS_PER_STORED_PIXEL = 7.5e-9
 JPEG_SECONDS_PER_PIXEL = 29e-9
 # One process decodes no faster than this, however many cores it has: Python's lock is held for so long (ADR 33).
-LOCK_SECONDS = 0.12e-3
+LOCK_SECONDS = assumed(0.12e-3)
 # The seconds of one core for images held as arrays: 12 microseconds an image, and a copy.
 ARRAY_SECONDS = 12e-6
 ARRAY_SECONDS_PER_BYTE = 0.1e-9
@@ -80,10 +80,10 @@ def feed_images_per_second(
     image_bytes = _side(job) ** 2 * job.channels
     cached = files and _is_cached(job, image_bytes, memory_gib)
 
-    def rate(vcpu_share: float, link_bytes_per_second: float) -> float:
+    def rate(vcpu_share: float, link_bytes_per_second: float, lock_seconds: float) -> float:
         cores = vcpus * vcpu_share
         decoding = (
-            max(_decode_seconds(job) / cores, LOCK_SECONDS / processes) / (job.epochs if cached else 1)
+            max(_decode_seconds(job) / cores, lock_seconds / processes) / (job.epochs if cached else 1)
             if files
             else 0.0
         )
@@ -91,7 +91,8 @@ def feed_images_per_second(
         link = 0.0 if on_cpu else image_bytes / (link_bytes_per_second * device_count)
         return 1 / max(decoding + copying, link)
 
-    expected, low, high = map(rate, VCPU_SHARE, LINK_BYTES_PER_SECOND)
+    lock = LOCK_SECONDS
+    expected, low, high = map(rate, VCPU_SHARE, LINK_BYTES_PER_SECOND, (lock.expected, lock.high, lock.low))
     return Feed(
         images_per_second=expected,
         low=low,

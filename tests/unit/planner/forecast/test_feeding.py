@@ -93,6 +93,14 @@ def test_the_link_bounds_a_host_with_many_vcpus() -> None:
     assert eight.images_per_second > one.images_per_second
 
 
+@pytest.mark.parametrize(("job", "vcpus"), [(IMAGENET, 4), (IMAGENET, 500), (SYNTHETIC, 500), (SYNTHETIC, 2)])
+def test_whatever_bounds_the_feed_has_a_width(job: TrainingJob, vcpus: float) -> None:
+    """A vCPU's share of a core, the lock of one process, the link, and copying."""
+    feed = fed(job, vcpus)
+    assert 1.2 <= feed.images_per_second / feed.low <= 1.5 + 1e-9
+    assert 1.2 <= feed.high / feed.images_per_second <= 1.5 + 1e-9
+
+
 def test_images_travel_as_stored_and_are_resized_on_the_device() -> None:
     cifar = a_job({"name": "cifar10"}, image_size=224)
     assert fed(cifar, 500).images_per_second > 2 * fed(SYNTHETIC, 500).images_per_second

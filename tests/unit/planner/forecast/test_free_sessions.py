@@ -125,7 +125,7 @@ def told(*free: Candidate, macs: int = 1_000_000_000, job: TrainingJob | None = 
 
 def test_a_place_that_finishes_within_three_sessions_is_advised() -> None:
     assert told(free_candidate(1.0)) == ["kaggle has T4 at no cost: 1h 30m in 1 session (--free)"]
-    assert told(free_candidate(25.0)) == ["kaggle has T4 at no cost: 1d 02h in 3 sessions (--free)"]
+    assert told(free_candidate(25.0)) == ["kaggle has T4 at no cost: 1d in 3 sessions (--free)"]
 
 
 def test_one_that_takes_more_sessions_or_another_week_is_not() -> None:
