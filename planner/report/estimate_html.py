@@ -164,7 +164,7 @@ def usd(value: float) -> str:
     return format_usd(Decimal(str(value)))
 
 
-def ends_of_time(row: Row) -> str:
+def ends_of_time(row: Mapping[str, Any]) -> str:
     """`1d 06h to 3d 03h`: the 80 % interval."""
     return " to ".join(_times_of(row)[1:])
 
