@@ -28,6 +28,7 @@ from trainplan.workloads.trainer.errors import (
 from trainplan.workloads.trainer.loop import train
 from trainplan.workloads.trainer.own_script import run_script
 from trainplan.workloads.trainer.prepare import Setting
+from trainplan.workloads.trainer.printed_cover import cover_prints
 from trainplan.workloads.trainer.process_group import ProcessGroup, process_group
 from trainplan.workloads.trainer.progress import Clock, Progress, State, complain
 from trainplan.workloads.trainer.sweep import train_sweep
@@ -173,6 +174,8 @@ def _run(options: argparse.Namespace, progress: Progress, clock: Clock, stop: St
 
 
 def _train(job: TrainingJob, setting: Setting, options: argparse.Namespace) -> None:
+    if job.model.file is not None:
+        cover_prints()
     if job.sweep is not None:
         train_sweep(job, setting, options.attempt)
     elif job.script is not None:

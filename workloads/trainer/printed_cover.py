@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
 import codecs
+import contextlib
+import io
 import os
 import re
 import select
+import sys
 from collections.abc import Iterable, Mapping
+from typing import TextIO
 
 from trainplan.workloads.secret_rules import LineCover, covered, may_hold_secrets, names_a_secret, secret_spans
 
@@ -86,6 +91,49 @@ class PrintedCover:
 
     def _value_in(self, text: str) -> bool:
         return any(value in text for value in self._values)
+
+
+class CoveredStream(io.TextIOBase):
+    """A stream of this process's, to which nothing that looks like a secret is written."""
+
+    def __init__(self, below: TextIO, cover: PrintedCover) -> None:
+        self._below, self._cover = below, cover
+
+    def write(self, text: str) -> int:
+        self._pass_on(self._cover.add(text.encode("utf-8", "surrogateescape")))
+        return len(text)
+
+    def flush(self) -> None:
+        self._pass_on(self._cover.rest())
+        self._below.flush()
+
+    def finish(self) -> None:
+        """Write what a line without an end still has."""
+        with contextlib.suppress(ValueError, OSError):  # it was closed before
+            self._pass_on(self._cover.add(b"", is_last=True))
+            self._below.flush()
+
+    def fileno(self) -> int:
+        return self._below.fileno()
+
+    def isatty(self) -> bool:
+        return self._below.isatty()
+
+    def _pass_on(self, data: bytes) -> None:
+        if data:
+            encoding = self._below.encoding or "utf-8"  # which need not have the sign that covers
+            text = data.decode("utf-8", "surrogateescape")
+            self._below.write(text.encode(encoding, "backslashreplace").decode(encoding))
+
+
+def cover_prints() -> None:
+    """From here on nothing in this process prints a secret: a person's network has no process of its own."""
+    for name in ("stdout", "stderr"):
+        below = getattr(sys, name)
+        if not isinstance(below, CoveredStream):
+            stream = CoveredStream(below, PrintedCover(secret_values(os.environ)))
+            setattr(sys, name, stream)
+            atexit.register(stream.finish)
 
 
 def _apart(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -6,11 +6,14 @@ import base64
 import contextlib
 import os
 import random
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import ROOT
 from tests.doubles.own_script import lines, run
 from tests.doubles.waiting import until
 from tests.unit.workloads.test_secret_rules import SECRETS
@@ -161,3 +164,23 @@ def test_neither_the_output_nor_the_progress_of_a_script_keeps_a_secret(
     assert "child …\n" in printed
     step = next(line for line in lines(folder) if line["event"] == "step")
     assert (step["loss"], step["note"], step["password"], step["…"]) == (0.3, "by …", "…", 0.5)
+
+
+PRINTS = """\
+import base64, sys
+from trainplan.workloads.trainer.printed_cover import cover_prints
+cover_prints(); cover_prints()
+token = base64.b64decode(sys.argv[1]).decode()
+print("built with", token)
+print("weights \\udcff", file=sys.stderr)
+print(token, end="", flush=True)
+"""
+
+
+def test_what_a_network_prints_in_the_trainer_has_no_secret() -> None:
+    command = [sys.executable, "-c", PRINTS, base64.b64encode(TOKEN.encode()).decode()]
+    for encoding, cover in (("utf-8", "…"), ("ascii", "\\u2026")):
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": encoding}
+        done = subprocess.run(command, capture_output=True, check=True, env=environment)
+        assert done.stdout.decode() == f"built with {cover}\n{cover}"
+        assert done.stderr == b"weights \\udcff\n"
