@@ -25,7 +25,7 @@ _PASSING_OPERATIONS = frozenset(
     }
 )  # fmt: skip
 """The same of operations of Keras that a graph has no kind for."""
-_NOT_LOGITS = "the trainer computes its loss of logits: apply the softmax to nothing but the network's last value"
+_NOT_LOGITS = "the trainer computes its loss of logits, and takes a softmax as the network's last value alone"
 
 
 class NotTrainableError(Exception):
