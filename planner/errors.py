@@ -16,6 +16,7 @@ PlanError
 ├── OutdatedError          9   another command has ended the run meanwhile
 └── ThisMachineError       9   engine, disk, journal
     └── StateError         9   the journal or the locks cannot be used
+        └── RunKeyError    9   the secret that results are checked with cannot be read
 """
 
 from __future__ import annotations
