@@ -15,6 +15,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from trainplan.workloads.processor_time import ProcessorTime, processor_time
+from trainplan.workloads.secret_rules import without_secret_fields, without_secrets
 
 
 class State(StrEnum):
@@ -52,8 +53,9 @@ class Progress:
         self._step = 0
 
     def event(self, name: str, /, **fields: object) -> None:
-        """Append one line to progress.jsonl and hand it to the system at once."""
-        numbers = {key: None if _is_no_number(value) else value for key, value in fields.items()}
+        """Append one line to progress.jsonl and hand it to the system at once. Its texts are without secrets, as all
+        that is written here: an error of a person's program may hold some."""
+        numbers = {key: None if _is_no_number(value) else value for key, value in without_secret_fields(fields).items()}
         line = json.dumps({"event": name, "time": self._now(), **numbers}, default=str, allow_nan=False)
         self._attempt(lambda: self._append(line))
 
@@ -62,12 +64,12 @@ class Progress:
         self._epoch = self._epoch if epoch is None else epoch
         self._step = self._step if step is None else step
         record = {"state": state.value, "time": self._now(), "epoch": self._epoch, "step": self._step}
-        text = json.dumps({**record, "message": message})
+        text = json.dumps({**record, "message": without_secrets(message)})
         self._attempt(lambda: write_atomically(self._folder / "status.json", text))
 
     def details(self, text: str) -> None:
         """What only somebody who repairs the trainer wants to read: log/traceback.txt."""
-        self._attempt(lambda: self._log(text))
+        self._attempt(lambda: self._log(without_secrets(text)))
 
     def warn(self, message: str) -> None:
         """Something went wrong that training survives: a line in progress.jsonl and on stderr."""
@@ -119,6 +121,6 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def complain(message: str) -> None:
-    """Write one line to standard error."""
-    sys.stderr.write(message + "\n")
+    """Write one line to standard error, without secrets."""
+    sys.stderr.write(without_secrets(message) + "\n")
     sys.stderr.flush()

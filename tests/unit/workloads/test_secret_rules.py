@@ -4,15 +4,24 @@ of a forge finds one in this file."""
 from __future__ import annotations
 
 import base64
+import json
 import random
 import string
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
 from trainplan.workloads.job_mistakes import JobFileError
 from trainplan.workloads.script_file import read_script_file
-from trainplan.workloads.secret_rules import LineCover, names_a_secret, secret_kinds, secret_lines, without_secrets
+from trainplan.workloads.secret_rules import (
+    LineCover,
+    may_hold_secrets,
+    names_a_secret,
+    secret_kinds,
+    secret_lines,
+    without_secrets,
+)
 
 DRAW = random.Random(20261128)
 UPPER, LOWER, DIGITS = string.ascii_uppercase, string.ascii_lowercase, string.digits
@@ -209,3 +218,10 @@ def test_what_no_end_follows_is_not_covered_for_ever() -> None:
     cover = LineCover()
     lines = ["-----BEGIN RSA PRIVATE " + "KEY-----", *map(str, range(300))]
     assert [cover(line) for line in lines][-1] == "299"
+
+
+def test_a_text_without_any_word_of_a_rule_is_known_to_hold_no_secret() -> None:
+    rules = json.loads(files("trainplan.workloads").joinpath("data/secret_rules.json").read_text(encoding="utf-8"))
+    for word in (word for rule in rules["rules"] for word in rule["words"]):
+        assert may_hold_secrets(f"first\nthe {word.upper()} last\n"), word
+    assert not may_hold_secrets("Epoch 3/90, loss 0.231, 28.91 %\n" * 3)

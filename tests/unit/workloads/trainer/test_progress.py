@@ -26,6 +26,19 @@ def test_every_line_is_an_event_with_its_time_in_utc(tmp_path: Path, progress: P
     ]
 
 
+def test_the_error_of_a_persons_program_is_kept_without_the_secret_in_it(
+    tmp_path: Path, progress: Progress, capsys: pytest.CaptureFixture[str]
+) -> None:
+    token = "gh" + "p_" + "0123456789AbCdEfGhIjKlMnOpQrStUvWxyz"
+    progress.warn(f"no answer to {token}")
+    progress.status(State.FAILED, f"ValueError: {token}")
+    progress.details(f"Traceback\nValueError: {token}\n")
+    kept = [path.read_text(encoding="utf-8") for path in sorted((tmp_path / "attempts/1").rglob("*.*"))]
+    assert len(kept) == 3
+    assert token not in "".join(kept) + capsys.readouterr().err
+    assert all("ValueError: " in text for text in kept[:1] + kept[2:])
+
+
 def test_a_phase_is_timed(tmp_path: Path, progress: Progress, fake_clock: FakeClock) -> None:
     with progress.phase("data"):
         fake_clock.now += 2.5
