@@ -23,7 +23,7 @@ ACTIONS = ("action", "actions", "dataactions", "includedpermissions")
 NEVER = ("notaction", "notresource", "notactions", "notdataactions", "notprincipal")
 # Actions for which IAM knows no resource: the Service Authorization Reference leaves that column empty.
 NO_RESOURCE = {
-    "cloudwatch:GetMetricStatistics", "ec2:CreateDefaultVpc", "freetier:GetAccountPlanState",
+    "cloudtrail:LookupEvents", "cloudwatch:GetMetricStatistics", "ec2:CreateDefaultVpc", "freetier:GetAccountPlanState",
     "ec2:GetSpotPlacementScores", "ecr:GetAuthorizationToken", "logs:DescribeLogGroups", "scheduler:ListSchedules",
     "servicequotas:GetAWSDefaultServiceQuota", "servicequotas:GetServiceQuota", "sts:GetCallerIdentity",
     "elasticloadbalancing:DescribeLoadBalancers", "s3:ListAllMyBuckets",
