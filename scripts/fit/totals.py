@@ -24,7 +24,7 @@ from scripts.fit.pairs import Pair, read_pairs
 from scripts.fit.rows import DEVICES, Row, arithmetic, read_rows
 from trainplan.planner.forecast.allowances import NOTHING, START_SECONDS
 from trainplan.planner.forecast.estimate import Workload, run_time
-from trainplan.planner.forecast.feeding import feed_images_per_second, pace
+from trainplan.planner.forecast.feeding import Feed, feed_images_per_second, pace
 from trainplan.planner.forecast.spot import with_checkpoints
 from trainplan.planner.forecast.whole_run import TOTALS
 from trainplan.planner.throughput.compile import DATA
@@ -210,10 +210,18 @@ def _predicted(cells: Cells, rows: Sequence[Row], model_without: Callable[[str],
 
 def estimated_hours(job: TrainingJob, cells: Cells, rate: float) -> float:
     """As an estimate counts it: start, fed steps, validations, checkpoints, one evaluation."""
-    work = Workload(job)
+    return hours_as_fed(job, pace(rate, feed_of(job, cells)).images_per_second)
+
+
+def feed_of(job: TrainingJob, cells: Cells) -> Feed | None:
+    """What the host of a published run can feed; None where its processors are not stated."""
     vcpus = float(cells["vcpus"]) if cells["vcpus"] else None
-    feed = feed_images_per_second(job, vcpus, int(cells["device_count"]))
-    fed = pace(rate, feed).images_per_second
+    return feed_images_per_second(job, vcpus, int(cells["device_count"]))
+
+
+def hours_as_fed(job: TrainingJob, fed: float) -> float:
+    """The same of steps at `fed` images a second, input included."""
+    work = Workload(job)
     throughput = Throughput(images_per_second=fed, low=fed, high=fed, basis=Basis.MODELLED, evidence=())
     plain = run_time(work, throughput, START_SECONDS, NOTHING)
     return with_checkpoints(plain, work.checkpoints).total / timedelta(hours=1)

@@ -14,7 +14,8 @@ from pathlib import Path
 from statistics import median
 
 from scripts.fit.rows import DEVICES
-from scripts.fit.totals import estimated_hours
+from scripts.fit.totals import feed_of, hours_as_fed
+from trainplan.planner.forecast.estimate import apply_feed
 from trainplan.planner.forecast.whole_run import whole_run_half_width, widened
 from trainplan.planner.throughput.networks import network_of
 from trainplan.planner.throughput.predict import Predictor
@@ -89,8 +90,9 @@ def _estimated(cells: dict[str, str], predictor: Predictor) -> WholeRun:
     )
     if not isinstance(answer, Throughput):
         raise ValueError(f"{cells['id']}: {answer.reason}")
-    whole = widened(answer, whole_run_half_width())
-    hours, high, low = (estimated_hours(job, cells, rate) for rate in (whole.images_per_second, whole.low, whole.high))
+    fed, _ = apply_feed(answer, feed_of(job, cells), on_cpu=False)
+    whole = widened(fed, whole_run_half_width())
+    hours, high, low = (hours_as_fed(job, rate) for rate in (whole.images_per_second, whole.low, whole.high))
     return WholeRun(cells=cells, hours=hours, low=low, high=high)
 
 

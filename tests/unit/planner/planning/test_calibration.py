@@ -103,7 +103,7 @@ def test_what_others_had_of_the_processors_is_added_and_widens_the_interval() ->
     answer = a_throughput(100.0, Basis.MODELLED)
     found = calibrated(job, answer, a_calibration(others=0.5), lambda _: answer)
     assert found.images_per_second == pytest.approx(75.0)
-    assert (found.low, found.high) == (pytest.approx(50 / 1.2), pytest.approx(75 * 1.2))
+    assert (found.low, found.high) == (pytest.approx(50 / 1.2), pytest.approx(50 / 0.5 * 1.2))
     assert calibrated(job, answer, a_calibration(others=1.0), lambda _: answer).images_per_second == 100.0
 
 
