@@ -1,4 +1,4 @@
-"""Digits from 200 training images, with and without augmentation, seeds 0 to 4: accuracy on the 360 held-out images.
+"""Digits from 200 training images, with and without augmentation, seeds 0 to 4: accuracy on the 360 test images.
 
     python -m benchmarks.augmentation [FOLDER]
 

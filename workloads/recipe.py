@@ -91,7 +91,7 @@ class OptimizerSpec(Value):
 
 
 class ValidationSpec(Value):
-    """Tests on held-out images during the run, and what follows from them."""
+    """Tests on test images during the run, and what follows from them."""
 
     every_epochs: EpochNumber | None = Field(
         default=None, description="test after every so many epochs; default: where it costs little, to be seen only"

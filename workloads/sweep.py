@@ -1,7 +1,7 @@
 """A sweep: one job with other values of some keys, trained by successive halving. Pure.
 
 Every trial is a job of its own with the whole number of epochs. A rung trains the trials that are left up to an epoch,
-tests each on the held-out images, and a third of them and one more go on. A trial that goes on continues from its
+tests each on the test images, and a third of them and one more go on. A trial that goes on continues from its
 checkpoint, so that the best one has been trained exactly as if it had been trained alone.
 
 Successive halving is Jamieson and Talwalkar, arXiv:1502.07943; a third and not a half goes on, since Hyperband (Li et
@@ -356,7 +356,7 @@ def goal_of(job: TrainingJob) -> Goal:
 
 
 class Result(Value):
-    """What a trial was worth after so many epochs, or parts of a script: on the held-out images, or by the `figure`
+    """What a trial was worth after so many epochs, or parts of a script: on the test images, or by the `figure`
     that the script reported. `reached` is the share of all its steps that a script had done by then, 1 where it has
     ended. `failure` says why it has no figures."""
 

@@ -27,7 +27,7 @@ MOST_LOSS_POINTS = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportChoice:
-    """What a person asks for. `data` has the images where they are not where the job says; `out` None: beside the
+    """What a person asks for. `data` has the images where they are not where the job has them; `out` None: beside the
     model. `loss_points` of top-1 are allowed."""
 
     formats: tuple[ExportFormat, ...]
@@ -52,7 +52,7 @@ def export_named(name: str, choice: ExportChoice, settings: Settings) -> list[Ex
     if (Path(name) / "model.keras").is_file():
         if choice.data is None:
             raise BadInputError(
-                f"nothing says which images the model in {name} was tested on", "--data FOLDER names them"
+                f"no record has the images that the model in {name} was tested on", "--data FOLDER names them"
             )
         return _exported(_query(Path(name), choice, settings, None))
     with build.journal(settings) as journal:
@@ -93,7 +93,7 @@ def _refuse_far_images(job: TrainingJob, run_id: str) -> None:
     """The images are only read here: nothing is fetched from an address that may bill for it."""
     hint = "--data FOLDER names the folder that they came from; some of its images are held out as the run did"
     if job.data.url is not None:
-        raise BadInputError(f"the images of run {run_id} are not on this computer, but where the job says", hint)
+        raise BadInputError(f"the images of run {run_id} are not on this computer, but where the job has them", hint)
     if job.data.path is not None and not Path(job.data.path).is_dir():
         raise BadInputError(f"the images of run {run_id} are no longer in {job.data.path}", hint)
 

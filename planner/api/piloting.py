@@ -117,7 +117,7 @@ def _error_of(result: PilotResult) -> PlanError:
         return ended_error(result.run)
     run_id = result.run.run_id
     return TrainingFailedError(
-        f"run {run_id} ended before it told a steady rate", f"plan logs {run_id} shows its output"
+        f"run {run_id} ended before it reported a steady rate", f"plan logs {run_id} shows its output"
     )
 
 

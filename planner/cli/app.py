@@ -162,7 +162,7 @@ def _bad_usage(error: Exception) -> BadInputError:
     path = context.command_path if context is not None else "plan"
     option = getattr(error, "option_name", None)
     if path in _AS_WRITTEN and option is not None and _is_of_a_job(option):
-        message = f"{path} takes a job as its file says it; {option} is an option of plan estimate"
+        message = f"{path} takes a job as its file has it; {option} is an option of plan estimate"
         return BadInputError(message, "change the job file; plan estimate JOB.yaml shows what a change would do")
     message = error.format_message() if hasattr(error, "format_message") else str(error)
     if message.startswith("Usage:"):  # a group that was typed without one of its commands brings its whole help

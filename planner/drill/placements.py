@@ -50,7 +50,7 @@ def targets(
         where = f" in {', '.join(regions)}" if regions else ""
         raise NothingLeftError(
             f"{provider.name} has no machine for a drill: {name}, on demand{where}",
-            "plan doctor says what is missing",
+            "plan doctor lists what is missing",
         )
     offers = sorted(_refined(provider, offers[:REFINED], say), key=_rate)
     if not offers:

@@ -160,7 +160,7 @@ REASON_TEXTS: dict[Reason, str] = {
     Reason.CANNOT_RUN: "no known combination of driver, container and host can train on it",
     Reason.MULTI_HOST: "a slice of several hosts, of which a launch starts one: start the trainer on each "
     "(docs/training.md, several processes)",
-    Reason.NO_CHECKPOINTS: "on spot a script without checkpoints begins anew (checkpoints: true says that it has them)",
+    Reason.NO_CHECKPOINTS: "on spot a script without checkpoints begins anew (checkpoints: true: it has them)",
     Reason.SCRIPT_ON_ONE_DEVICE: "a script trains on one device, and this has more (a TPU v2 or v3 chip is two)",
     Reason.NO_DEVICE_DATA: "the speed of its device is unknown",
     Reason.ONE_DEVICE: "the trainer uses one device with PyTorch: framework: tensorflow or jax uses them all, or start "

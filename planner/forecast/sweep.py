@@ -38,7 +38,7 @@ class SweepWork:
         self.epochs = planned_epochs(self.rungs)
         self.trainings = whole_trainings(self.rungs)
         self.tests = sum(rung.trials for rung in self.rungs)
-        """Tests of the held-out images, one at the end of each trial's rung."""
+        """Tests of the test images, one at the end of each trial's rung."""
         self.restarts = self.tests - 1 if is_grid else self.tests
         """Processes after the first: one for each trial of a rung, and one that writes the best model."""
         self._images = images_of_epochs(job, job.train_images)

@@ -140,7 +140,7 @@ def calibrated(
         high=rate * spread * row.free_share / left_by(row.others),
         basis=Basis.SCALED,
         evidence=evidence_of(row),
-        note=f"two seconds of training here did {factor:.2f} times what the model says",
+        note=f"two seconds of training here did {factor:.2f} times what the model predicts",
     )
 
 

@@ -299,7 +299,7 @@ def _own_throughput(own: OwnMeasurement, rows: Sequence[OwnMeasurement]) -> Thro
     rate = own.images_per_second
     spread = _own_spread([row.idle_images_per_second for row in rows])
     is_loaded = own.others > MOST_OTHERS
-    beside = f"measured while other programs had {own.others:.0%} of the processors: a run at rest tells more"
+    beside = f"measured while other programs had {own.others:.0%} of the processors: a run at rest is surer"
     low = min(rate / spread, min(row.images_per_second for row in rows) if is_loaded else rate)
     return Throughput(
         images_per_second=rate,
@@ -352,7 +352,7 @@ def _scaled_by_own(
         low=min(rate / spread, half_way),
         high=max(rate * spread, half_way),
         basis=Basis.SCALED,
-        note=f"this machine did {factor:.2f} times what the model says, by own runs of {len(ratios)} other shapes",
+        note=f"this machine did {factor:.2f} times what the model predicts, by own runs of {len(ratios)} other shapes",
     )
 
 

@@ -147,7 +147,7 @@ def _why(part: str, run: BilledRun) -> str:
     if part == Part.TRANSFER:
         return " (a receipt has transfer as it was estimated)"
     if run.at_most:
-        return " (the receipt says at most: nobody told when it ended)"
+        return " (the receipt has the most: when it ended is not known)"
     return ""
 
 

@@ -28,10 +28,10 @@ _ACCOUNT = (
 _ALWAYS = (
     "the bill: prices are before tax, negotiated discounts and minimum charges that nobody lists; requests to object "
     "storage are not counted",
-    "the model: the job says how many epochs; whether they reach the accuracy that you need is not estimated",
+    "the model: the job has the number of epochs; whether they reach the accuracy that you need is not estimated",
     "another program: speeds are those of this project's own trainer; a training script of your own may be slower",
     "the cloud itself: nothing was held against a bill of a real account yet "
-    "(docs/maintainers/fidelity.md says what is assumed)",
+    "(docs/maintainers/fidelity.md lists what is assumed)",
 )
 
 
@@ -60,7 +60,7 @@ def _prices(plan: Plan) -> list[str]:
     ahead = [stamp.price_as_of for stamp in stamps if stamp.price_as_of and is_ahead(stamp.price_as_of, today)]
     if ahead:
         return [
-            f"how old the prices of {len(ahead):,} of {len(stamps):,} offers are: this computer's clock says {today}, "
+            f"how old the prices of {len(ahead):,} of {len(stamps):,} offers are: this computer's clock has {today}, "
             f"and they were read by {max(ahead)}; set the clock"
         ]
     return [
@@ -85,5 +85,5 @@ def _data(plan: Plan) -> list[str]:
 
     job = plan.job
     if job.script is not None:
-        return ["the script: what it does and fetches is not read; only a run of it tells its speed"]
+        return ["the script: what it does and fetches is not read; only a run of it shows its speed"]
     return [] if job.known_data or job.data.size_bytes is not None else [f"the data: {data_line(job)}"]

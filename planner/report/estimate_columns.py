@@ -280,7 +280,7 @@ COLUMNS = (
     EstimateColumn(
         "how likely it is obtained: `grade` (good, uncertain, poor), `ground`, `as_of`, `source`; what is expected of "
         "it: `requests` (create requests), `waiting_seconds`, and the chance `refused` that the run goes elsewhere; "
-        "null where nobody says",
+        "null where it is not known",
         of_machine={"obtainability": _obtainability},
     ),
     EstimateColumn(
@@ -299,7 +299,7 @@ COLUMNS = (
         of_machine={"lifecycle": lambda estimate: _lifecycle(estimate.rental)},
     ),
     EstimateColumn(
-        "what tells that it is offered there",
+        "the ground for its being offered there",
         of_machine={"availability": lambda estimate: estimate.rental.availability.source},
     ),
     EstimateColumn(
@@ -380,7 +380,7 @@ COLUMNS = (
     ),
     EstimateColumn(
         "how the price was obtained, and when; `price_grade`; `price_old`: over a month; `planned_as`: what the "
-        "planning price rests on; `price_source`: who told it; `own_rate`: the person's own, in words",
+        "planning price rests on; `price_source`: where it was read; `own_rate`: the person's own, in words",
         "price", _price, rank_of_need=5,
         of_placement={
             "price_grade": lambda row: row.stamp.price_grade,

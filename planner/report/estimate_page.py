@@ -314,7 +314,7 @@ def _obtainability_lines(plan: Plan) -> list[str]:
     if not grades:
         return []
     return [
-        f"{', '.join(grades)}: it may not be obtained; waiting and a dearer region are counted; --explain N says why"
+        f"{', '.join(grades)}: it may not be obtained; waiting and a dearer region are counted; reason: --explain N"
     ]
 
 
@@ -356,9 +356,7 @@ def _lifecycle_lines(plan: Plan) -> list[str]:
     """What the words for the end of a machine type mean, where a row has one."""
     states = {ranked.offer.lifecycle.state for ranked in plan.candidates} - {LifecycleState.ACTIVE}
     words = ", ".join(sorted(states))
-    return (
-        [f"{words}: the vendor ends or replaces the machine type; --explain N says when and by what"] if words else []
-    )
+    return [f"{words}: the vendor ends or replaces the machine type; --explain N has when and by what"] if words else []
 
 
 SIMULATED_TEXT = "a simulated cloud on this computer: its machines, speeds and prices are made up, and nothing bills"

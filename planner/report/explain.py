@@ -102,7 +102,7 @@ def _software_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
         return []
     unproven = [unproven_text(ranked)] if ranked.candidate.estimate.unproven else []
     if software.runtime is None:
-        text = f"Keras on {software.framework}, as the job says: in no known combination for this hardware, not tried"
+        text = f"Keras on {software.framework}, as the job asks: in no known combination for this hardware, not tried"
         return [text, *unproven]
     why = "" if software.framework == plan.job.framework else ", since the job names no framework"
     driver = f", driver branch {software.runtime.driver} at the newest" if software.runtime.driver else ""

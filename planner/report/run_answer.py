@@ -39,7 +39,7 @@ def answer(document: RunDocument) -> str:
         parts.append(f"best: {winner_text(trials)}")
     accuracy = (document["held_out"] or {}).get("accuracy")
     if accuracy is not None:
-        parts.append(f"accuracy {accuracy:.1%} on held-out images")
+        parts.append(f"accuracy {accuracy:.1%} on test images")
     return ", ".join(parts)
 
 

@@ -27,10 +27,10 @@ def epoch_charts(document: RunDocument) -> list[Markup]:
     """One for each figure that some epoch has; a learning rate that never changed is told in words."""
     rows = document["epochs"]
     drawn = [
-        _by_epoch("Loss by epoch", "loss", rows, (("loss", "training"), ("validation_loss", "held-out images"))),
+        _by_epoch("Loss by epoch", "loss", rows, (("loss", "training"), ("validation_loss", "test images"))),
         _by_epoch(
             "Accuracy by epoch", "accuracy", rows,
-            (("accuracy", "training"), ("validation_accuracy", "held-out images"), ("validation_top5", "top-5")),
+            (("accuracy", "training"), ("validation_accuracy", "test images"), ("validation_top5", "top-5")),
         ),
         _by_epoch("Learning rate by epoch", "learning rate", rows, (("learning_rate", "learning rate"),))
         if len(learning_rates(document)) > 1 else None,

@@ -48,7 +48,7 @@ _MACHINES = (
     Column("steps again", right=True),
 )  # fmt: skip
 _CLASSES = (
-    Column("class"), Column("held-out images", right=True), Column("named so", right=True),
+    Column("class"), Column("test images", right=True), Column("named so", right=True),
     Column("accuracy", right=True), Column("precision", right=True),
 )  # fmt: skip
 
@@ -72,7 +72,7 @@ def run_blocks(report: RunDocument) -> list[Content]:
         section("Time and money", _charts(time_charts(report))),
         section("Machines", *_interruptions(report), _machines(report)),
         section("Trials", *_trials(report)),
-        section("Held-out images", *_held_out(report)),
+        section("Test images", *_held_out(report)),
         section("Receipt", _receipt(report)),
         section("What the trainer warned of", bullets(report["warnings"])),
         section("What this report lacks", bullets(report["gaps"])),
@@ -185,7 +185,7 @@ def _held_out(report: RunDocument) -> list[Content]:
     held_out = report["held_out"]
     if held_out is None:
         return []
-    of = f"on {held_out['images']:,} held-out images" if held_out["images"] else "on held-out images"
+    of = f"on {held_out['images']:,} test images" if held_out["images"] else "on test images"
     parts = [
         f"accuracy {held_out['accuracy']:.2%}" if held_out["accuracy"] is not None else "",
         f"top-5 {held_out['top5']:.2%}" if held_out["top5"] is not None else "",

@@ -122,7 +122,7 @@ def _below(table: SweepTable) -> list[str]:
         ]
     else:
         planned = f"{table.epochs:,} epochs are planned, the full grid has {table.grid_epochs:,}"
-        lines = [f"{table.measure} on the held-out images after each rung; {planned}"]
+        lines = [f"{table.measure} on the test images after each rung; {planned}"]
     if table.best is not None and table.ended_early:
         lines.append(f"best so far: trial {table.best}, whose model is the run's; it ended before its last rung")
     elif table.best is not None:

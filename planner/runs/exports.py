@@ -34,7 +34,7 @@ CALIBRATION_IMAGES = 200
 MOST_OFF = 0.05
 """Between the accuracy of the run's own test and that on the images here, as a share: what a sample explains."""
 IMAGES = 1_000
-"""Held-out images that a file is checked on, as far as there are that many."""
+"""Test images that a file is checked on, as far as there are that many."""
 _CONVERT = ("-P", "-m", "trainplan.workloads.trainer.exports.convert")
 _CHECK = ("-P", "-m", "trainplan.workloads.trainer.exports.check")
 _NEEDS = {
@@ -47,7 +47,7 @@ _NEEDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportQuery:
-    """What is exported to which folder. The held-out images are those of the `job` (as JSON), with what it downloads in
+    """What is exported to which folder. The test images are those of the `job` (as JSON), with what it downloads in
     `data_dir`, or of the folder `data`. `allowed_loss` is of top-1, as a share."""
 
     model: KeptModel
@@ -86,7 +86,7 @@ def doubt(model: KeptModel, export: Export) -> str:
         return ""
     return (
         f"model.keras is right in {check.top1_before:.1%} of these {check.images:,} images, and the run's own test "
-        f"says {model.accuracy:.1%}: are they the images that the run held out?"
+        f"in {model.accuracy:.1%}: are they the images that the run held out?"
     )
 
 

@@ -187,7 +187,7 @@ def _measuring(runs: Sequence[Run], job: TrainingJob) -> list[Run]:
 
 def _result(placement: PilotPlacement, run: Run, measured: OwnMeasurement | None, why: str) -> PilotResult:
     if measured is None and run.outcome is Outcome.SUCCEEDED:
-        why = "it told no rate"
+        why = "it reported no rate"
     why = "" if measured is not None else why or f"ended: {run.outcome}"
     return PilotResult(placement=placement, run=run, measured=measured, usd=spent_usd(run), why=why)
 

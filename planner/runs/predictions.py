@@ -31,7 +31,7 @@ _MOST_METRICS_BYTES = 64 * 1024 * 1024
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptModel:
     """A model as a run has left it: `size` is the height and width of its images in pixels. `accuracy` is the share of
-    its held-out images that the run's own test found right; None where nothing says so. `format`: it is the exported
+    its test images that the run's own test found right; None where nothing says so. `format`: it is the exported
     file of that format in `folder`; None: model.keras."""
 
     folder: Path

@@ -128,7 +128,7 @@ def main() -> int:
     try:
         compile_measurements(DATA, TARGET)
     except (BadTableError, TableError, OSError) as error:
-        print(f"error: {error}\nhint: mend that line; {COLUMNS_PAGE} says what each column takes", file=sys.stderr)  # noqa: T201
+        print(f"error: {error}\nhint: mend that line; {COLUMNS_PAGE} has what each column takes", file=sys.stderr)  # noqa: T201
         return 2
     return 0
 

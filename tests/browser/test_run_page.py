@@ -56,7 +56,7 @@ def test_a_curve_is_read_with_the_keyboard_alone(opener: Opener, tmp_path: Path)
     told = page.locator("figure .tip").first
     assert told.inner_text().startswith("epoch 1: training 3")
     page.keyboard.press("End")
-    assert told.inner_text() == "epoch 40: held-out images 0.4" or told.inner_text().startswith("epoch 40: ")
+    assert told.inner_text() == "epoch 40: test images 0.4" or told.inner_text().startswith("epoch 40: ")
 
 
 def test_it_reads_without_scripts(opener: Opener, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ MOST_SHARE = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Duplicates:
-    """`in_both`: held-out images that are also trained on; `in_two_classes`: images that stand in several classes.
+    """`in_both`: test images that are also trained on; `in_two_classes`: images that stand in several classes.
 
     Of each an example: where the image is, and where it is again; None where there is none.
     """

@@ -106,7 +106,7 @@ def _no_hold_out(left_out: Sequence[LeftOut]) -> str:
 def _duplicate_rows(duplicates: Duplicates, hold_out: int, total: int) -> list[tuple[str, float]]:
     rows = []
     if duplicates.in_both and duplicates.both_example is not None:
-        what = _counted(duplicates.in_both, "held-out image is", "held-out images are")
+        what = _counted(duplicates.in_both, "held-out image is", "test images are")
         share = duplicates.in_both / max(1, hold_out)
         example = "for example {} and {}".format(*duplicates.both_example)
         rows.append((f"{what} also trained on ({_percent(share)} of those held out), {example}", share))

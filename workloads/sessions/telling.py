@@ -65,7 +65,7 @@ def ended_text(code: int, progress: Progress, plan: Mapping[str, Any], history: 
     bring = f"bring {history.parent} home, then: plan history import {history.parent.name}/{history.name}"
     if code == 0:
         accuracy = progress.end.get("hold_out_accuracy")
-        reached = f": {accuracy:.2%} of the held-out images right" if isinstance(accuracy, float) else ""
+        reached = f": {accuracy:.2%} of the test images right" if isinstance(accuracy, float) else ""
         return f"\ntrained{reached}\n{bring}"
     step, total = progress.end.get("step", progress.step.get("step", 0)), progress.start.get("total_steps")
     where = f" at step {step:,} of {total:,}" if isinstance(step, int) and isinstance(total, int) else ""

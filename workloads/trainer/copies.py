@@ -18,7 +18,7 @@ _Item = tuple[object, "Callable[[], bytes]"]
 
 
 def count_copies(split: Split) -> int:
-    """How many held-out images are among those trained on. Reads only those that could be; 0 where one is gone."""
+    """How many test images are among those trained on. Reads only those that could be; 0 where one is gone."""
     try:
         there = {key for key, _ in _items(split.hold_out)}
         trained: dict[object, list[Callable[[], bytes]]] = {}

@@ -94,7 +94,7 @@ def even_hold_out_batch(count: int, batch_size: int, replicas: int) -> int:
     fits = [size for size in range(replicas, max(batch_size, replicas) + 1, replicas) if count % size == 0]
     if not fits:
         raise BadInputError(
-            f"{count:,} held-out images do not divide over {replicas} devices; leave out some images, or train with "
+            f"{count:,} test images do not divide over {replicas} devices; leave out some images, or train with "
             "another number of nodes"
         )
     return max(fits)

@@ -309,7 +309,7 @@ def _shown_and_tested(ready: Ready, setting: Setting, watch: TrainingWatch) -> H
                 again = _tested(ready, setting, _training_feed(ready, _some_training_images(ready)))
             result = replace(result, training_tested=again.accuracy)
     if not math.isfinite(result.loss):
-        raise diverged(f"the loss on the held-out images is {result.loss} after step {watch.step:,}")
+        raise diverged(f"the loss on the test images is {result.loss} after step {watch.step:,}")
     return result
 
 
@@ -353,9 +353,9 @@ def _tested(ready: Ready, setting: Setting, feed: Any) -> HoldOutResult:
 def _reports(ready: Ready, setting: Setting, result: HoldOutResult, failure: str | None) -> dict[str, bytes]:
     split, validation = ready.split, ready.validation
     of = f"epoch {validation.best_epoch}, the best validation" if validation.best_epoch else "the end of the run"
-    sentence = f"Tested on {split.hold_out.count:,} held-out images, with the weights of {of}."
+    sentence = f"Tested on {split.hold_out.count:,} test images, with the weights of {of}."
     if failure is not None:
-        sentence = f"**Training failed: {failure}.** Tested on {split.hold_out.count:,} held-out images."
+        sentence = f"**Training failed: {failure}.** Tested on {split.hold_out.count:,} test images."
     sentence += f" {ready.preprocessing.normalisation.text}"
     usage = usage_lines(ready.toolkit, split.train.size, split.train.channels, split.class_names)
     if ready.toolkit.framework is not Framework.TENSORFLOW:
@@ -422,7 +422,7 @@ def _tell_start(ready: Ready, setting: Setting) -> None:
 
 
 def _copies(ready: Ready, result: HoldOutResult | None) -> dict[str, int]:
-    """How many held-out images were trained on; counted where all of them were told right, which asks for it."""
+    """How many test images were trained on; counted where all of them were told right, which asks for it."""
     if result is None or result.accuracy < 1:
         return {}
     copies = count_copies(ready.stored)

@@ -11,7 +11,7 @@ _NAME = "rung.json"
 
 
 class RungResult(Value):
-    """Figures on the held-out images, the accuracy as a share of 1, or the `figure` of a script, which had done the
+    """Figures on the test images, the accuracy as a share of 1, or the `figure` of a script, which had done the
     share `reached` of its steps; `failure` says why there are none."""
 
     accuracy: float | None = None

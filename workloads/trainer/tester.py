@@ -1,4 +1,4 @@
-"""The last test on the held-out images: loss, top-1, top-5, and which class was taken for which."""
+"""The last test on the test images: loss, top-1, top-5, and which class was taken for which."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class HoldOutResult:
 
     @property
     def is_far_below_training(self) -> bool:
-        """Whether the held-out images are told far worse than the training images were."""
+        """Whether the test images are told far worse than the training images were."""
         return self.training is not None and self.training - self.accuracy > GAP
 
     @property

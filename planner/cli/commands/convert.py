@@ -29,12 +29,12 @@ def command(
     ],
     data: Annotated[
         Path | None,
-        typer.Option("--data", metavar="FOLDER", help="The run's images, where they are not where the job says"),
+        typer.Option("--data", metavar="FOLDER", help="The run's images, where they are not where the job has them"),
     ] = None,
     allow_loss: Annotated[
         float, typer.Option("--allow-loss", min=0, max=100, help="Points of top-1 that 8-bit numbers may cost")
     ] = MOST_LOSS_POINTS,
-    images: Annotated[int, typer.Option("--images", min=1, help="Held-out images to check on, at most")] = IMAGES,
+    images: Annotated[int, typer.Option("--images", min=1, help="Test images to check on, at most")] = IMAGES,
     out: Annotated[
         Path | None,
         typer.Option("--out", metavar="FOLDER", help="Where the files go (default: exports, beside the model)"),

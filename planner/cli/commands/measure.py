@@ -146,7 +146,7 @@ def _export(target: Path, job: TrainingJob, run: Run, settings: Settings) -> Non
         raise ThisMachineError(str(error), error.hint) from None
     except OSError as error:
         raise ThisMachineError(f"cannot write {target}: {error.strerror}", "the measurement itself is kept") from None
-    sys.stderr.write(f"wrote {target}; CONTRIBUTING.md says how to hand it in\n")
+    sys.stderr.write(f"wrote {target}; CONTRIBUTING.md describes how to hand it in\n")
 
 
 def _agree(job: TrainingJob, proposal: Proposal) -> None:

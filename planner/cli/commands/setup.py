@@ -74,7 +74,7 @@ def wanted_alarm(amount: str, emails: Sequence[str], *, remove: bool, stop: bool
     if stop and not amount:
         raise BadInputError("--stop needs --alarm and --email", "--alarm 20 --email me@example.com --stop")
     if bool(amount) != bool(emails):
-        missing = "--email says whom it warns" if amount else "--alarm says at which monthly amount"
+        missing = "--email names whom it warns" if amount else "--alarm has the monthly amount"
         raise BadInputError(f"an alarm needs both: {missing}", "--alarm 20 --email me@example.com")
     return wanted(amount, emails, stops=stop) if amount else None
 

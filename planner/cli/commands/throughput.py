@@ -29,7 +29,7 @@ from trainplan.workloads.regular_file import hint_of, regular_text
 
 group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
-PAGE_HINT = "docs/measurements.md says what each column takes"
+PAGE_HINT = "docs/measurements.md has what each column takes"
 MAX_BYTES = 100_000_000
 NEEDED_COLUMNS = ("id", "model", "device", "image_size_px", "images_per_second")
 MOST_SHOWN = 5

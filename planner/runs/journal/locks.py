@@ -75,7 +75,7 @@ class RunLocks:
         if lock is None:
             raise ThisMachineError(
                 f"another plan launch of this job has held its lock for {patience_seconds:.0f} s",
-                "end that command, then launch again; plan status tells what runs",
+                "end that command, then launch again; plan status lists what runs",
             )
         try:
             yield

@@ -151,7 +151,7 @@ def _live(
         try:
             answers = provider.refine(own_offers)
         except ProviderError as error:
-            say(f"{name} tells no live prices ({error.message}): those of the catalog stand")
+            say(f"{name} has no live prices ({error.message}): those of the catalog stand")
             continue
         live_offers |= {_machine(offer): [] for offer in own_offers}
         # Reversed, so that of several rows of a machine the one that ranks first is kept.

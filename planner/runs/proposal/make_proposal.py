@@ -60,7 +60,7 @@ MOST_PASSED_OVER = 10
 """Placements that are looked at, one after another, for the first that would take us."""
 
 
-UNPROVEN_TEXT = "no test says what a launch that breaks off leaves there; look into your account after the run"
+UNPROVEN_TEXT = "no test shows what a launch that breaks off leaves there; look into your account after the run"
 """Of a provider that launches and is not proven (tests/contract/levels.py)."""
 
 

@@ -153,7 +153,7 @@ def propose_tries(job: TrainingJob, query: PlanQuery, around: Surroundings, cap:
     """
     _check_measurable(job)
     if job.script is not None:
-        raise BadInputError(f"{job.script} says itself how a batch is trained", "leave out --batch auto")
+        raise BadInputError(f"{job.script} decides itself how a batch is trained", "leave out --batch auto")
     if job.sweep is not None:
         raise BadInputError("--batch auto is for one training, and the job has a sweep", "leave sweep out")
     if job.accumulate > 1:

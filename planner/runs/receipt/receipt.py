@@ -59,7 +59,7 @@ class Receipt:
     Seconds are whole-run, from the request to the model at home and nothing left. `accuracy` is on the hold-out.
     `top5` is the same for the five likeliest classes; `best_epoch` is the epoch whose weights the model has, where it
     is not the last one, and `early_end_epoch` the one that early stopping ended the run after.
-    `most_frequent`: the share of the most frequent class in the hold-out. `trained_on`: held-out images that were
+    `most_frequent`: the share of the most frequent class in the hold-out. `trained_on`: test images that were
     trained on too, counted where all were told right. `training_accuracy` is on the training images, while the weights
     of the model were trained, `training_tested_accuracy` in a test of some of them, where `accuracy` is far below.
     What stays stored is that of the run directory and, as `data`, of what was uploaded for it; None where nobody

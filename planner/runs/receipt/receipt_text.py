@@ -70,7 +70,7 @@ def _progress_lines(receipt: Receipt) -> list[str]:
 
 
 def _cost_lines(receipt: Receipt) -> list[str]:
-    more = "   at most: nobody told when everything of it ended" if receipt.at_most else ""
+    more = "   at most: when everything of it ended is not known" if receipt.at_most else ""
     lines = [_line("cost", usd_text(receipt.estimated_usd), usd_text(receipt.actual_usd)) + more]
     parts = [
         f"{name} {'at most ' if name in receipt.parts_at_most else ''}{usd_text(usd)}"
@@ -83,7 +83,7 @@ def _cost_lines(receipt: Receipt) -> list[str]:
 def _accuracy_lines(receipt: Receipt) -> list[str]:
     if receipt.accuracy is None:
         return []
-    of = f"on {receipt.hold_out_images} held-out images{_more(receipt)}"
+    of = f"on {receipt.hold_out_images} test images{_more(receipt)}"
     lines = [f"  {'accuracy':12}{receipt.accuracy:>28.2%}   {of}"]
     notes = accuracy_notes(
         receipt.accuracy, receipt.most_frequent, receipt.training_accuracy, receipt.training_tested_accuracy

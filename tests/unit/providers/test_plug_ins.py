@@ -102,7 +102,7 @@ def test_a_launch_there_says_that_it_is_not_proven(install: Callable[..., Path],
     assert plan("init", tmp_path / "job.yaml", *JOB).code == 0
     shown = plan("launch", tmp_path / "job.yaml", "--provider", "acme", "--dry-run")
     assert (
-        "acme: no test says what a launch that breaks off leaves there; look into your account after the run"
+        "acme: no test shows what a launch that breaks off leaves there; look into your account after the run"
         in shown.err.splitlines()
     )
     assert shown.code == ExitCode.OK, shown.err

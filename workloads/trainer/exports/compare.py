@@ -79,7 +79,7 @@ def int8_faults(check: Comparison, clipped: float | None, allowed_loss: float = 
     loss = check.top1_before - check.top1_after
     if loss > allowed_loss + 1e-9:
         yield (
-            f"it is right in {check.top1_after:.1%} of {check.images} held-out images, and model.keras in "
+            f"it is right in {check.top1_after:.1%} of {check.images} test images, and model.keras in "
             f"{check.top1_before:.1%}: {math.ceil(1e4 * loss) / 100:.2f} points less, and {100 * allowed_loss:g} are "
             "allowed"
         )

@@ -21,7 +21,7 @@ class Chosen(NamedTuple):
 
 
 def choose(split: Split, most: int, calibration: int) -> Chosen:
-    """Up to `most` held-out images to check on, and `calibration` others of these, as far as there are that many.
+    """Up to `most` test images to check on, and `calibration` others of these, as far as there are that many.
 
     Where the hold-out is smaller, those that are checked are calibrated with too, and then images that were trained on.
     Raises BadInputError where one cannot be read.

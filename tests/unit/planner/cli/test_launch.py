@@ -67,7 +67,7 @@ def test_a_launch_says_what_it_does_and_prints_a_receipt(tmp_path: Path) -> None
     said = launch("--output", "model")
     assert said.code == 0
     assert said.out.startswith("receipt of tiny, run ")
-    assert "97.50%   on 360 held-out images" in said.out
+    assert "97.50%   on 360 test images" in said.out
     for line in (
         "tiny on this machine: ",
         "ends by ",

@@ -496,4 +496,4 @@ def test_a_pilot_that_ends_without_a_rate_has_measured_nothing(local: FakeProvid
     local.scripts = [tells_no_rate]
     said = pilot("--provider", "local")
     assert said.code == 6
-    assert said.error == f"run {runs(tmp_path)[0].run_id} ended before it told a steady rate"
+    assert said.error == f"run {runs(tmp_path)[0].run_id} ended before it reported a steady rate"

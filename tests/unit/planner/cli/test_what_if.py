@@ -119,7 +119,7 @@ def test_what_trains_takes_the_file_as_it_is(command: str, option: str, tmp_path
     name = option.replace("=", " ").split()[0]
     word = command.split()[0]
     assert said.code == 2
-    assert said.error == f"plan {word} takes a job as its file says it; {name} is an option of plan estimate"
+    assert said.error == f"plan {word} takes a job as its file has it; {name} is an option of plan estimate"
     assert said.hint.startswith("change the job file")
     assert read_job(Path("job.yaml")).digest() == digest
     assert not (tmp_path / "home").exists()

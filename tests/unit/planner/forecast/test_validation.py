@@ -27,7 +27,7 @@ def seconds(job: TrainingJob) -> tuple[float, float, float]:
 
 
 def test_each_validation_takes_a_third_of_a_step_for_each_held_out_image() -> None:
-    """20 epochs of 49,920 images, and 10 validations on the 10,000 held-out images of CIFAR-10."""
+    """20 epochs of 49,920 images, and 10 validations on the 10,000 test images of CIFAR-10."""
     factor = math.exp(math.hypot(math.log(2), whole_run_half_width()))
     train = 998.4 + 33.333
     assert seconds(validated()) == pytest.approx((train, train / factor, train * factor), abs=0.01)

@@ -211,7 +211,7 @@ def test_another_shape_is_scaled_by_what_was_measured_here(tmp_path: Path) -> No
     assert found is not None
     assert (found.basis, found.images_per_second) == (Basis.SCALED, 50.0)
     assert (found.low, found.high) == (50 / 1.25, pytest.approx(5000**0.5))
-    assert "0.50 times what the model says, by own runs of 1 other shapes" in found.note
+    assert "0.50 times what the model predicts, by own runs of 1 other shapes" in found.note
 
 
 def test_shapes_of_another_machine_or_framework_say_nothing(tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def test_the_sentence_tells_the_outcome_first() -> None:
     document = a_document()
     assert answer(document) == (
         "cats is trained, 2h 00m on 2 machines (20% more than estimated), at most $1.50 (20% more), accuracy 75.0% on "
-        "held-out images"
+        "test images"
     )
     early = document | {"receipt": (document["receipt"] or {}) | {"early_end_epoch": 21}}
     assert answer(early).startswith("cats is trained, 2h 00m on 2 machines (ended early), at most $1.50, accuracy")
@@ -136,7 +136,7 @@ def test_what_is_not_known_is_a_dash_and_an_empty_part_is_left_out() -> None:
                 "framework": None},
     )  # fmt: skip
     page = run_page(nothing)
-    for heading in ("Training", "Time and money", "Held-out images", "Receipt", "What this report lacks", "The job"):
+    for heading in ("Training", "Time and money", "Test images", "Receipt", "What this report lacks", "The job"):
         assert f"<h2>{heading}</h2>" not in page
     assert off_text(None, 1.0) == off_text(0.0, 1.0) == off_text(1.0, None) == "-"
 

@@ -180,4 +180,4 @@ def test_other_images_than_those_of_the_run_are_doubted(model: KeptModel) -> Non
         framework=model.framework,
         class_names=(),
     )
-    assert "right in 100.0% of these 100 images, and the run's own test says 60.0%" in doubt(other, export)
+    assert "right in 100.0% of these 100 images, and the run's own test in 60.0%" in doubt(other, export)

@@ -108,7 +108,7 @@ def test_rows_that_cannot_be_read_are_told_one_line_for_one_cause(tmp_path: Path
 
 def test_a_file_of_which_no_row_can_be_read_is_an_error(tmp_path: Path) -> None:
     said = plan("throughput", "check", a_file(tmp_path, EVERY_COLUMN, with_cells(2, model=""), with_cells(3, model="")))
-    assert (said.code, said.hint) == (2, "docs/measurements.md says what each column takes")
+    assert (said.code, said.hint) == (2, "docs/measurements.md has what each column takes")
     assert said.error == f"no row of {tmp_path / 'rows.csv'} can be read: 2 rows (lines 2, 3): model is empty"
 
 

@@ -25,7 +25,7 @@ ADAM = {"name": "adam", "learning_rate": 0.003}
 @pytest.mark.filterwarnings("default")
 @pytest.mark.usefixtures("tensorflow")
 def test_a_deep_network_is_tested_as_it_was_trained_after_44_steps(tmp_path: Path) -> None:
-    """With Keras' own averages, which reach back 100 steps, this one was right in 44 % of the held-out images."""
+    """With Keras' own averages, which reach back 100 steps, this one was right in 44 % of the test images."""
     job = a_job(model=DEEP, optimizer=ADAM, validation={"every_epochs": 1, "keep_best": True})
     attempt(job, tmp_path)
     last = events(tmp_path, name="epoch")[-1]

@@ -1,4 +1,4 @@
-"""Held-out images that were trained on too are counted in every layout, and told where the accuracy is 100 %."""
+"""Test images that were trained on too are counted in every layout, and told where the accuracy is 100 %."""
 
 from __future__ import annotations
 

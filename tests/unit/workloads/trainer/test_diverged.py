@@ -35,7 +35,7 @@ def strict(path: Path) -> dict[str, Any]:
 
 
 def test_a_last_step_that_ruins_the_weights_is_no_success(tensorflow: Any, tmp_path: Path) -> None:
-    with pytest.raises(DivergedError, match=r"on the held-out images is (nan|inf) after step 1; lower") as caught:
+    with pytest.raises(DivergedError, match=r"on the test images is (nan|inf) after step 1; lower") as caught:
         attempt(job(1e30), tmp_path)
     assert caught.value.exit_code == 70
     assert str(caught.value).endswith("there is no checkpoint from before that, so no model is kept")

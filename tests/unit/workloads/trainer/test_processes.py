@@ -258,7 +258,7 @@ def test_a_process_that_is_alone_decides_for_itself() -> None:
 def test_held_out_images_divide_over_the_devices_or_the_run_is_refused() -> None:
     assert even_hold_out_batch(360, 64, 2) == 60
     assert even_hold_out_batch(360, 64, 8) == 40
-    with pytest.raises(BadInputError, match="360 held-out images do not divide over 7 devices"):
+    with pytest.raises(BadInputError, match="360 test images do not divide over 7 devices"):
         even_hold_out_batch(360, 64, 7)
 
 

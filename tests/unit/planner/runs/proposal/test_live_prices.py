@@ -149,7 +149,7 @@ def test_without_an_answer_the_catalogs_prices_stand(plan: Plan) -> None:
     told: list[str] = []
     cloud.down["refine"] = TransientError("no answer")
     assert refined(plan, provider_of(cloud), told.append).candidates == plan.candidates
-    assert told == ["aws tells no live prices (no answer): those of the catalog stand"]
+    assert told == ["aws has no live prices (no answer): those of the catalog stand"]
 
 
 def test_a_budget_holds_at_live_prices(catalog: Catalog) -> None:

@@ -117,7 +117,7 @@ def test_a_receipt_says_at_most_where_nobody_told_when_something_ended() -> None
     receipt = write_receipt(a_done_run(made=(unknown,)), Story(), {}, an_ending())
     assert receipt.at_most
     assert receipt.parts_at_most == ["compute"]
-    assert "at most: nobody told when everything of it ended" in receipt_text(receipt)
+    assert "at most: when everything of it ended is not known" in receipt_text(receipt)
     nearly = an_attempt(1, ended_at=MINUTE, ended_after=MINUTE - timedelta(seconds=0.5), cleared=True)
     assert not write_receipt(a_done_run(made=(nearly,)), Story(), {}, an_ending()).at_most
 
@@ -450,14 +450,14 @@ def test_a_receipt_shows_what_validation_came_to() -> None:
     early = {"event": "early_end", "epoch": 2, "step": 20, "message": "training ended after epoch 2"}
     story = a_story(START | {"total_steps": 60}, *EPOCHS, early, END | {"hold_out_top5": 0.999, "best_epoch": 1})
     text = receipt_text(write_receipt(a_done_run(), story, {}, an_ending()))
-    assert "98.00%   on 360 held-out images, top-5 99.90%, of epoch 1: the best validation" in text
+    assert "98.00%   on 360 test images, top-5 99.90%, of epoch 1: the best validation" in text
     assert "steps       20 of 60, ended early after epoch 2" in text
 
 
 def test_a_receipt_says_how_many_held_out_images_were_trained_on() -> None:
     end = END | {"hold_out_accuracy": 1.0, "hold_out_trained_on": 40}
     receipt = write_receipt(a_done_run(), a_story(START, *EPOCHS, end), {}, an_ending())
-    assert "100.00%   on 360 held-out images\n" in receipt_text(receipt)
+    assert "100.00%   on 360 test images\n" in receipt_text(receipt)
     assert "40 of them were trained on too: what it is on new images is not known" in receipt_text(receipt)
     assert "trained on too" not in receipt_text(replace(receipt, trained_on=None))
 
