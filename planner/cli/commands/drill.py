@@ -265,7 +265,7 @@ def _import(path: Path, as_json: bool) -> None:
         sys.stdout.write(json.dumps({"file": str(where), "proven": len(result.proven)}) + "\n")
     else:
         sys.stdout.write(f"added: {where.relative_to(Path.cwd())}\n{_summary(result)}\n")
-    _tell("tests/contract/test_fidelity.py says which lines of docs/maintainers/fidelity.md change")
+    _tell("tests/contract/test_fidelity.py has the lines of docs/maintainers/fidelity.md that change")
 
 
 def _device(text: str | None) -> str:

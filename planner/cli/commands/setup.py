@@ -156,7 +156,7 @@ def _report(line: str) -> None:
 
 def _stopped(error: ProviderError, step: SetupStep, *, remove: bool) -> PlanError:
     plan_error = from_provider(error)
-    again = f"the same command goes on from there; {'removed' if remove else 'made'} so far is what was said above"
+    again = f"the same command goes on from there; {'removed' if remove else 'made'} so far is listed above"
     return type(plan_error)(
         f"{step.name}: {plan_error.message}", "; ".join(text for text in (plan_error.hint, again) if text)
     )

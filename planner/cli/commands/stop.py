@@ -50,7 +50,7 @@ def command(
     except UnknownRunError as error:
         if not is_run_id(name):
             raise
-        why = f"the journal {settings.journal} does not know run {name}"
+        why = f"the journal {settings.journal} has no run {name}"
         stop_labelled(StopQuery(name, why, is_any_client=anyone), settings, error, as_json=as_json)
     except RunKeyError:
         raise  # the journal can be used, and has the run as it is: nothing of it bills

@@ -48,7 +48,7 @@ def _group() -> None:
     """Compare the predictor with measurements."""
 
 
-@group.command("check", help="Predict each row of a CSV of measurements, and say how far off that is")
+@group.command("check", help="Predict each row of a CSV of measurements, and show how far off that is")
 def check_command(
     file: Annotated[Path, typer.Argument(metavar="FILE.csv", help="Columns: docs/measurements.md")],
     plot: Annotated[Path | None, typer.Option("--plot", help="Also draw predicted against measured, as PNG")] = None,
