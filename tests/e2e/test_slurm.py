@@ -181,7 +181,7 @@ def test_a_launch_brings_the_model_home(clients: Clients) -> None:
     elapsed = int(_said(clients, *words, f"--name={_job_name(clients)}"))
     receipt = json.loads(clients.plan("history", "--json").stdout)[0]["receipt"]
     assert receipt["actual_usd"] == pytest.approx(2 * 36 * elapsed / 3600, abs=2 * 36 * 2 / 3600)
-    assert "at most: nobody told" not in done.stdout
+    assert "at most: when everything of it ended" not in done.stdout
     estimated = clients.plan("estimate", "job.yaml", "--provider", "slurm")
     assert " measured " in estimated.stdout, estimated.stdout + estimated.stderr
 

@@ -45,9 +45,7 @@ def class_warnings(counts: Sequence[ClassCount]) -> list[str]:
     untested = [row for row in counts if row.train and not row.hold_out]
     if not untested or len(untested) == len(counts):
         return []
-    return [
-        f"{_classes(untested)} no held-out image: the accuracy says nothing of {'it' if len(untested) == 1 else 'them'}"
-    ]
+    return [f"{_classes(untested)} no test image, and no part in the accuracy"]
 
 
 def duplicate_texts(report: Report, *, are_allowed: bool) -> Found:
@@ -106,7 +104,7 @@ def _no_hold_out(left_out: Sequence[LeftOut]) -> str:
 def _duplicate_rows(duplicates: Duplicates, hold_out: int, total: int) -> list[tuple[str, float]]:
     rows = []
     if duplicates.in_both and duplicates.both_example is not None:
-        what = _counted(duplicates.in_both, "held-out image is", "test images are")
+        what = _counted(duplicates.in_both, "test image is", "test images are")
         share = duplicates.in_both / max(1, hold_out)
         example = "for example {} and {}".format(*duplicates.both_example)
         rows.append((f"{what} also trained on ({_percent(share)} of those held out), {example}", share))

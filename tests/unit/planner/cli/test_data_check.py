@@ -153,9 +153,9 @@ def test_a_class_without_a_held_out_image_is_told(folder: Path, capsys: pytest.C
     Image.new("L", (9, 9), 250).save(folder / "fox/1.png")
     said = plan("data", "check", folder)
     assert said.code == 0
-    assert "warning: the class fox has no held-out image: the accuracy says nothing of it" in said.out
+    assert "warning: the class fox has no test image, and no part in the accuracy" in said.out
     check_at_launch(job(folder, model={"layers": [4], "image_size": 8, "classes": 4}))
-    assert "data: the class fox has no held-out image" in capsys.readouterr().err
+    assert "data: the class fox has no test image" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("images", [10, 109])

@@ -89,7 +89,7 @@ def test_one_in_a_hundred_is_a_warning_and_more_are_a_problem(tmp_path: Path) ->
     told = duplicate_texts(one, are_allowed=False)
     assert told.problems == ()
     (text,) = told.warnings
-    assert text.startswith("1 held-out image is also trained on (1.0% of those held out), for example ")
+    assert text.startswith("1 test image is also trained on (1.0% of those held out), for example ")
     (problem,) = duplicate_texts(two, are_allowed=False).problems
     assert problem.startswith("2 test images are also trained on (2.0% of those held out)")
     assert problem.endswith("delete one of each, or write data.duplicates: allow")
