@@ -95,7 +95,7 @@ def read(name: str, size: int, folder: Path) -> TrainingJob | str:
     values = {
         "name": "one-line", "model": {"python": f"{folder / 'one_line.py'}:build", "image_size": size, "classes": 10},
         "data": {"name": "synthetic", "images": 8}, "epochs": 1, "global_batch_size": 2, "precision": "fp32",
-        "optimizer": {"name": "sgd", "learning_rate": 0.01, "momentum": 0.0}, "framework": "tensorflow",
+        "optimizer": {"name": "sgd", "learning_rate": 1e-5, "momentum": 0.0}, "framework": "tensorflow",
     }  # fmt: skip
     try:
         reading = Reading(folder, SystemClock().now().date(), lambda *_: None)
