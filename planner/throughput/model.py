@@ -87,7 +87,8 @@ class Model:
         """Seconds of a step on the set-up's devices, of which one alone takes `alone`, and `physical` by the physics.
 
         Several devices are never slower than half of them, as if those did the others' work too; but for
-        `nn.DataParallel`, under which two were seen to be slower than one.
+        `nn.DataParallel`, under which two were seen to be slower than one. Their step never takes less than that of one
+        device: `n` devices are at most `n` times as fast.
         """
         factors = self._factors_of(setup)
         is_ordered = setup.library is not Library.DATA_PARALLEL
@@ -97,7 +98,7 @@ class Model:
         def together(count: int) -> float:
             waiting = waiting_seconds(setup, self.links, physical, count)
             seconds = alone + waiting
-            return seconds * math.exp(delay * waiting / seconds) * math.pow(count, factors.doubling)
+            return max(alone, seconds * math.exp(delay * waiting / seconds) * math.pow(count, factors.doubling))
 
         if not is_ordered:
             return together(setup.count)

@@ -5,6 +5,7 @@
 2. A card that has as much of everything is never slower, whatever its architecture (TPUs apart).
 3. Twice the devices of one machine, with the same batch each, never give fewer images per second.
 4. A lower precision is never slower.
+5. `n` devices are never more than `n` times as fast as one with the same batch.
 """
 
 from __future__ import annotations
@@ -95,6 +96,8 @@ def _neighbours(devices: Mapping[str, Device], asked: Question) -> Iterator[tupl
             yield 2, 1.0, replace(asked, device=name)
     if asked.device_count < COUNTS[-1]:
         yield 3, 1.0, replace(asked, device_count=2 * asked.device_count)
+    if asked.device_count > 1:
+        yield 5, 1 / asked.device_count, replace(asked, device_count=1)
     for precision in PRECISIONS[PRECISIONS.index(asked.precision) + 1 :]:
         yield 4, 1.0, replace(asked, precision=precision)
 
@@ -161,7 +164,7 @@ def main() -> int:
         estimates.update({one.order for one in broken})
         worst |= {one.order: one for one in broken if one.order not in worst or one.ratio < worst[one.order].ratio}
     predictor.close()
-    for order in (1, 2, 3, 4):
+    for order in (1, 2, 3, 4, 5):
         example = f"; worst: {_text(worst[order])}" if order in worst else ""
         sys.stdout.write(f"order {order}: broken by {estimates[order]} of {arguments.count} estimates{example}\n")
     return 0

@@ -21,6 +21,8 @@ from trainplan.planner.throughput.predict import Predictor
 from trainplan.planner.throughput.table import SHIPPED_TABLE, open_table
 from trainplan.planner.throughput.values import Question, Throughput
 from trainplan.pricing.device_text import read_devices
+from trainplan.workloads.networks.presets import preset_graph
+from trainplan.workloads.terms import Preset
 
 _DEVICES = read_devices(DEVICES)[0]
 _NETS = sanity.nets()
@@ -84,6 +86,19 @@ def test_a_batch_that_nobody_measured_is_not_half_as_fast(
     ]
     assert all(0.95 < later / earlier < 1.12 for earlier, later in pairwise(rates)), rates
     assert len(rates) == 3
+
+
+@pytest.mark.parametrize("preset", [Preset.MOBILENET_V2, Preset.EFFICIENTNET_B3])
+def test_eight_devices_are_at_most_eight_times_as_fast_as_one(shipped: Predictor, preset: Preset) -> None:
+    """Eight K80 were 8.27 times as fast as one with the same batch each."""
+    asked = Question(
+        net=preset_graph(preset, 224, 3, 1_000), device="K80", device_count=8, interconnect="PCIe", vcpus=None,
+        batch_per_device=64, precision="fp32", xla=False, framework="tensorflow",
+    )  # fmt: skip
+    eight, one = shipped.predict(asked), shipped.predict(replace(asked, device_count=1))
+    assert isinstance(eight, Throughput)
+    assert isinstance(one, Throughput)
+    assert eight.images_per_second <= 8.000001 * one.images_per_second
 
 
 @lru_cache
