@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from trainplan.planner.throughput.network_steps import measured_network
 from trainplan.planner.throughput.rows import BadRowError, NumberedRow, measurement_from_row
-from trainplan.planner.throughput.setup import family_of, setup_of_row
+from trainplan.planner.throughput.setup import Family, family_of, setup_of_row
 from trainplan.planner.throughput.table import source_addresses
 from trainplan.planner.throughput.values import CPU, Measurement, Quality, Throughput
 
@@ -100,6 +100,39 @@ def check(
     return [_check(row, predictor, table, lambda row: measurement_from_row(row, find, sources)) for row in rows]
 
 
+def worst(checked: Iterable[Checked]) -> list[Checked]:
+    """The rows whose predictions are off by the largest factors, either way; the farthest first."""
+    return sorted((row for row in checked if row.error is not None), key=_factor_off, reverse=True)[:MOST_WORST]
+
+
+MOST_WORST = 10
+
+
+def _factor_off(row: Checked) -> float:
+    return max(1 + (row.error or 0.0), 1 / (1 + (row.error or 0.0)))
+
+
+def framework_name(stated: str) -> str:
+    """The framework of a row as people call it, and the program where it is one that the model has apart."""
+    name = stated.lower()
+    if "jax" in name:
+        return "JAX"
+    family = family_of(stated)
+    if family is Family.OTHER:
+        return next((known for known in _OTHER_FRAMEWORKS if known.lower() in name), "other")
+    return _FRAMEWORKS[family]
+
+
+_FRAMEWORKS = {
+    Family.KERAS: "TensorFlow",
+    Family.TF_BENCHMARKS: "TensorFlow tf_cnn_benchmarks",
+    Family.SLIM: "TensorFlow slim",
+    Family.TORCH: "PyTorch",
+    Family.TORCH7: "Torch7",
+}
+_OTHER_FRAMEWORKS = ("MXNet", "TensorFlow", "PaddlePaddle", "MindSpore", "OneFlow", "Caffe")
+
+
 def as_json(checked: Sequence[Checked]) -> dict[str, object]:
     """The stable JSON of the command: rows, a summary, and why rows cannot be read."""
     return {
@@ -130,7 +163,7 @@ def _check(
         id=measured.id,
         images_per_second=measured.images_per_second,
         device=measured.device,
-        framework=str(family_of(measured.framework)),
+        framework=framework_name(measured.framework),
         answer=_answer(measured, twin, predictor),
         has_twin=twin is not None,
     )

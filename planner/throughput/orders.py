@@ -73,6 +73,7 @@ class Orders:
         key = (
             *(id(setup.net), setup.batch, setup.count, setup.precision, setup.numbers, setup.xla),
             *(setup.family, setup.source, setup.link, setup.library, setup.optimizer_step, setup.gradient_bytes),
+            *(setup.era, setup.layout),
         )
         kept = self._steps.get(key)
         if kept is None:

@@ -120,7 +120,7 @@ class Predictor:
         at most one of them may be the very step that is asked."""
         if isinstance(setup.net, Graph) or self._vgg.is_anchored(setup.device):
             return self._network_setup(setup, model, without)
-        seconds = self._model.seconds(setup)
+        seconds = self._seconds(setup, model)
         near = self._evidence(setup, model, without)
         for row in without:
             # For a Gaussian process the effect of leaving one row out is exact: no fit is made anew (ADR 7).
@@ -198,14 +198,22 @@ class Predictor:
         return _with_reason(throughput, setup, self._network_orders if is_graph else self._orders)
 
     def _network_setup(self, setup: Setup, key: str, without: frozenset[str]) -> Throughput:
-        if isinstance(setup.net, Graph):
-            seconds = self._networks.seconds_of(setup, key)
-        else:
-            seconds = self._vgg.seconds_with_room(setup) * self._vgg.crowding(setup)
+        seconds = self._seconds(setup, key)
         for row in without:
             seconds *= math.exp(self._networks.operators.left_out.get(row, 0.0))
         width = self._network_width(setup, key, is_itself=bool(without))
         return self._network_throughput(setup, key, seconds, width, without)
+
+    def _seconds(self, setup: Setup, key: str) -> float:
+        """Seconds of a source's step: as an estimate has them, unless the model has measurements of that very source.
+        Those may contradict the order of precisions and cards."""
+        if isinstance(setup.net, Graph):
+            if (_SOURCE, setup.source) in self._networks.corrections:
+                return self._networks.seconds_of(setup, key)
+            return self._network_orders.seconds(setup)
+        if (_SOURCE, setup.source) in self._vgg.corrections:
+            return self._vgg.seconds_with_room(setup) * self._vgg.crowding(setup)
+        return self._orders.seconds(setup)
 
     def _network_width(self, setup: Setup, key: str, *, is_itself: bool = False) -> float:
         seen = self._networks.seen(setup, key, is_itself=is_itself)
@@ -293,6 +301,8 @@ def _joined(networks: Sequence[str]) -> str:
 
 
 _NAMED_ROWS = 3
+_SOURCE = "source"
+"""The level of `Setup.groups` and of the operators' effects that all steps of one source share."""
 _USUAL_CARD = "A100-80GB"
 NO_MEASUREMENT = "no measurement of this device: its peak rates and what the model learnt of others"
 """What stands for evidence where there is none."""

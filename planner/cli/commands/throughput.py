@@ -19,11 +19,12 @@ from trainplan.planner.cli.output_file import PLOT
 from trainplan.planner.cli.screen import show
 from trainplan.planner.errors import BadInputError, ThisMachineError
 from trainplan.planner.report.page import Column, Page, Table
-from trainplan.planner.throughput.check import Cause, Checked, as_json, causes, check
+from trainplan.planner.throughput.check import Cause, Checked, as_json, causes, check, worst
 from trainplan.planner.throughput.names import finder
 from trainplan.planner.throughput.predict import Predictor
 from trainplan.planner.throughput.rows import OLDER_NAMES, NumberedRow
 from trainplan.planner.throughput.table import SHIPPED_TABLE, MissingTableError, open_table
+from trainplan.planner.throughput.values import Throughput
 from trainplan.pricing.catalog import Catalog, CatalogError
 from trainplan.workloads.regular_file import hint_of, regular_text
 
@@ -40,6 +41,12 @@ _COLUMNS = (
     Column("mean error", right=True),
     Column("median", right=True),
     Column("in the 80 % interval", right=True),
+)
+_WORST_COLUMNS = (
+    Column("row"),
+    Column("stated", right=True),
+    Column("predicted", right=True),
+    Column("80 % interval", right=True),
 )
 
 
@@ -65,7 +72,7 @@ def check_command(
     if as_json_text:
         sys.stdout.write(json.dumps(result) + "\n")
     else:
-        show(_page(result, causes(checked)))
+        show(_page(result, checked))
     if checked and all(row.fault is not None for row in checked):
         raise BadInputError(f"no row of {file} can be read: {_cause_text(causes(checked)[0])}", PAGE_HINT)
 
@@ -126,7 +133,7 @@ def _checked(rows: list[NumberedRow]) -> list[Checked]:
         raise ThisMachineError(str(error), getattr(error, "hint", "install trainplan again")) from None
 
 
-def _page(result: dict[str, object], unreadable: list[Cause]) -> Page:
+def _page(result: dict[str, object], checked: list[Checked]) -> Page:
     summary = result["summary"]
     assert isinstance(summary, dict)
     rows = [_line("all", summary)]
@@ -134,8 +141,24 @@ def _page(result: dict[str, object], unreadable: list[Cause]) -> Page:
         rows += [_line(f"{name.removeprefix('by_')} {key}", figures) for key, figures in summary[name].items()]
     reasons = ", ".join(f"{count} {reason}" for reason, count in summary["unpredicted_by_reason"].items())
     left_out = f"; not predicted: {reasons}" if reasons else ""
-    lines = [f"unreadable: {_cause_text(cause)}" for cause in unreadable]
-    return [Table(_COLUMNS, rows), "", f"{summary['seen']} rows are in the shipped table{left_out}", *lines]
+    lines = [f"unreadable: {_cause_text(cause)}" for cause in causes(checked)]
+    seen = f"{summary['seen']} rows are in the shipped table{left_out}"
+    return [Table(_COLUMNS, rows), "", seen, *lines, *_worst_rows(checked)]
+
+
+def _worst_rows(checked: list[Checked]) -> Page:
+    """A table of the rows that are farthest off, under its title; nothing where no row is predicted."""
+    rows = [
+        (
+            row.id or f"line {row.line}",
+            f"{row.images_per_second:,.1f}",
+            f"{row.answer.images_per_second:,.1f}",
+            f"{row.answer.low:,.1f} to {row.answer.high:,.1f}",
+        )
+        for row in worst(checked)
+        if isinstance(row.answer, Throughput) and row.images_per_second is not None
+    ]
+    return ["", "farthest off, in images/s:", "", Table(_WORST_COLUMNS, rows)] if rows else []
 
 
 def _cause_text(cause: Cause) -> str:

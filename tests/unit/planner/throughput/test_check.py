@@ -106,6 +106,32 @@ def test_rows_that_cannot_be_read_are_told_one_line_for_one_cause(tmp_path: Path
         assert line in " ".join(text.split()), text
 
 
+@pytest.mark.parametrize(
+    ("device", "framework", "model", "batch"),
+    [("RTX 4090", "PyTorch", "vgg16", "128"), ("A10G", "PyTorch", "resnet50", "128"), ("A100", "JAX", "vgg16", "64")],
+)
+def test_tf32_of_a_source_that_nobody_measured_is_no_slower_than_fp32(
+    tmp_path: Path, device: str, framework: str, model: str, batch: str
+) -> None:
+    """As in an estimate, which had the order of precisions when these rows had not."""
+    step = {"source": "mine", "device": device, "framework": framework, "model": model, "batch_per_device": batch}
+    rows = (with_cells(line, **step, precision=precision) for line, precision in enumerate(("fp32", "tf32"), 2))
+    fp32, tf32 = plan("throughput", "check", a_file(tmp_path, EVERY_COLUMN, *rows), "--json").json["rows"]
+    assert tf32["predicted"] >= fp32["predicted"] > 0
+
+
+def test_the_rows_that_are_farthest_off_are_listed_and_frameworks_have_their_names(tmp_path: Path) -> None:
+    programs = ("TensorFlow Keras", "JAX/Flax", "PyTorch timm benchmark.py")
+    rows = [with_cells(line, images_per_second=str(60 * line), framework=programs[line % 3]) for line in range(2, 14)]
+    file = a_file(tmp_path, EVERY_COLUMN, *rows)
+    lines = plan("throughput", "check", file).out.splitlines()
+    worst = [line.split()[0] for line in lines[lines.index("farthest off, in images/s:") + 3 :]]
+    assert len(worst) == 10
+    assert worst[0] == "nobody-0013"
+    summary = plan("throughput", "check", file, "--json").json["summary"]
+    assert {*summary["by_framework"]} == {"TensorFlow", "JAX", "PyTorch"}
+
+
 def test_a_file_of_which_no_row_can_be_read_is_an_error(tmp_path: Path) -> None:
     said = plan("throughput", "check", a_file(tmp_path, EVERY_COLUMN, with_cells(2, model=""), with_cells(3, model="")))
     assert (said.code, said.hint) == (2, "docs/measurements.md has what each column takes")
