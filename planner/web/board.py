@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from trainplan.planner.runs.run import Run
     from trainplan.providers.base import RunId
 
-EVENTS = 15
+EVENTS = 6
 ENDED = 20
 """Rows of what happened lately, and of runs that have ended."""
 
