@@ -115,6 +115,11 @@ class Architecture(StrEnum):
     CPU = "cpu"
 
 
+_WITHOUT_BF16 = frozenset(
+    {Architecture.KEPLER, Architecture.MAXWELL, Architecture.PASCAL, Architecture.VOLTA, Architecture.TURING}
+)
+
+
 class Verified(StrEnum):
     """Whether the figures were read in the source that is named."""
 
@@ -201,6 +206,12 @@ class Device:
         peaks = self.peak_tflops
         rates = (peaks.fp32, peaks.tf32, peaks.amp_fp16, peaks.amp_bf16)
         return self.memory_bandwidth_gb_s is not None and any(rate is not None for rate in rates)
+
+    @property
+    def has_bf16(self) -> bool:
+        """Whether it multiplies bf16: GPUs do from compute capability 8.0 on (CUDA C++ Programming Guide, arithmetic
+        instructions). Before, frameworks refuse it, or emulate it more slowly than fp32."""
+        return self.architecture not in _WITHOUT_BF16
 
 
 class DeviceTable(Mapping[str, Device]):

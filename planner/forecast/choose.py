@@ -27,7 +27,7 @@ from trainplan.pricing.obtainability import MachinePlacement
 from trainplan.pricing.offers import LifecycleState, Market, Placement, Rental
 from trainplan.providers.cloud.images import Hardware, has_no_image, unproven_host
 from trainplan.workloads.runtimes import ChosenSoftware, runtime_of
-from trainplan.workloads.terms import Framework, Objective
+from trainplan.workloads.terms import Framework, Objective, Precision
 
 if TYPE_CHECKING:
     from trainplan.planner.forecast.queue_wait import QueueWait
@@ -234,16 +234,16 @@ def _in_regions(row: RentalPlacements, filters: Filters) -> Sequence[Placement]:
 
 def unwanted(rental: Rental, filters: Filters) -> Reason | None:
     """Why the person will not have it, wherever it is; None: they may."""
-    if rental.lifecycle.state is LifecycleState.RETIRED and not filters.include_retired:
-        return Reason.RETIRED
-    if rental.availability.offered is False and not filters.include_retired:
-        return Reason.NOT_OFFERED
     if filters.providers and rental.provider not in filters.providers:
         return Reason.PROVIDER
     if filters.devices and rental.device not in filters.devices:
         return Reason.DEVICE
     if filters.markets and rental.market not in filters.markets:
         return Reason.MARKET
+    if rental.lifecycle.state is LifecycleState.RETIRED and not filters.include_retired:
+        return Reason.RETIRED
+    if rental.availability.offered is False and not filters.include_retired:
+        return Reason.NOT_OFFERED
     return None
 
 
@@ -251,6 +251,9 @@ def _unfit(work: Workload, rental: Rental, world: World, filters: Filters) -> Re
     device = world.devices.get(rental.device)
     if rental.device != CPU_DEVICE and (device is None or not device.has_rates):
         return Reason.NO_DEVICE_DATA
+    is_bf16 = work.job.script is None and any(one.job.precision is Precision.AMP_BF16 for one in work.kinds)
+    if is_bf16 and device is not None and not device.has_bf16:
+        return Reason.NO_BF16
     software = software_of(work.job, rental, world)
     if software is None:
         return Reason.CANNOT_RUN

@@ -122,17 +122,18 @@ class Group:
 class Reason(StrEnum):
     """Why an offer is no candidate; the list is closed."""
 
-    RETIRED = "retired"
-    NOT_OFFERED = "not_offered"
     PROVIDER = "provider_not_wanted"
-    REGION = "region_not_wanted"
     DEVICE = "device_not_wanted"
     MARKET = "market_not_wanted"
+    RETIRED = "retired"
+    NOT_OFFERED = "not_offered"
+    REGION = "region_not_wanted"
     CANNOT_RUN = "no_known_software"
     MULTI_HOST = "several_hosts"
     NO_CHECKPOINTS = "no_checkpoints"
     SCRIPT_ON_ONE_DEVICE = "script_on_one_device"
     NO_DEVICE_DATA = "no_device_data"
+    NO_BF16 = "no_bf16"
     ONE_DEVICE = "one_device_only"
     BATCH_NOT_DIVISIBLE = "batch_not_divisible"
     CANNOT_ACCUMULATE = "cannot_accumulate"
@@ -163,6 +164,7 @@ REASON_TEXTS: dict[Reason, str] = {
     Reason.NO_CHECKPOINTS: "on spot a script without checkpoints begins anew (checkpoints: true: it has them)",
     Reason.SCRIPT_ON_ONE_DEVICE: "a script trains on one device, and this has more (a TPU v2 or v3 chip is two)",
     Reason.NO_DEVICE_DATA: "the speed of its device is unknown",
+    Reason.NO_BF16: "its GPU has no bf16, which came with Ampere: precision: amp_fp16 runs on it",
     Reason.ONE_DEVICE: "the trainer uses one device with PyTorch: framework: tensorflow or jax uses them all, or start "
     "a script of your own there with torchrun; on Slurm plan export --to sbatch starts a process for each",
     Reason.BATCH_NOT_DIVISIBLE: "the batch does not split evenly over its devices (a TPU v2 or v3 chip is two)",

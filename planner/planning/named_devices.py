@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from trainplan.planner.forecast.allowances import START_SECONDS
 from trainplan.planner.forecast.estimate import Workload
-from trainplan.planner.forecast.plan import Candidate, MachineEstimate
+from trainplan.planner.forecast.plan import REASON_TEXTS, Candidate, MachineEstimate, Reason
 from trainplan.planner.planning.processor import Cores
 from trainplan.planner.planning.this_machine import first_time, fits_on, predicted_on
 from trainplan.providers.hardware import Gpu, HostHardware
 from trainplan.workloads.runtimes import runtime_of, runtimes_for
+from trainplan.workloads.terms import Precision
 
 if TYPE_CHECKING:
     from trainplan.planner.throughput.predict import Predictor
@@ -46,7 +47,10 @@ def _quote(job: TrainingJob, device: Device, predictor: Predictor) -> MachineEst
     gpu = Gpu(index=0, name=device.name, memory_gib=device.memory_gib or 0.0)
     machine = HostHardware(system="linux", architecture=_HOST, cpu_name="", vcpus=1, memory_gib=0.0, gpus=(gpu,))
     fits, reason = fits_on(work, machine, device, 1)
-    reason = reason if software else _no_software(job, device)
+    if not software:
+        reason = _no_software(job, device)
+    elif job.precision is Precision.AMP_BF16 and not device.has_bf16:
+        reason = REASON_TEXTS[Reason.NO_BF16]
     answer = None if reason else predicted_on(work, machine, (device, 1), predictor, Cores())
     return MachineEstimate(
         name=f"{device.name} with {work.job.framework}" if changed else device.name,

@@ -129,7 +129,7 @@ def test_what_changes_most_comes_first() -> None:
 
 
 def test_a_tpu_is_wrong_for_a_small_net_unless_it_comes_first_all_the_same() -> None:
-    job = a_job(precision="amp_bf16", global_batch_size=128)
+    job = a_job(precision="amp_fp16", global_batch_size=128)
     findings = findings_of(rented(tpu()), rented(a_rental()), job=job, macs=FEW_MACS)
     gpu_first = sorted(findings.choice.candidates, key=lambda one: one.estimate.rental.provider)
     assert [one.estimate.rental.provider for one in gpu_first] == ["aws", "gcp"]

@@ -77,6 +77,8 @@ REFUSED: list[tuple[Reason, dict[str, Any], dict[str, Any], dict[str, Any]]] = [
     (Reason.CANNOT_RUN, {"family": "g6f", "device_fraction": Fraction(1, 8), "device_memory_gib": 2.8}, {}, {}),
     (Reason.CANNOT_RUN, {"device": "cpu", "cpu_architecture": "arm64"}, {}, {}),
     (Reason.MULTI_HOST, {"device": "TPU v2", "device_count": 16, "hosts": 4}, {"by_trainer": True}, {}),
+    (Reason.NO_BF16, {"device": "T4"}, {}, {"precision": "amp_bf16"}),
+    (Reason.NO_BF16, {"device": "V100"}, {}, {"precision": "amp_bf16", "framework": "jax"}),
     (Reason.NO_DEVICE_DATA, {"device": "blank"}, {}, {}),
     (Reason.NO_DEVICE_DATA, {"device": "never heard of"}, {}, {}),
     (Reason.BATCH_NOT_DIVISIBLE, {"device_count": 3}, {}, {}),

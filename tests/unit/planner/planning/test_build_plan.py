@@ -150,10 +150,10 @@ def test_a_job_that_does_not_say_how_many_images_is_bad_input(make: Callable[...
         ({"global_batch_size": 1_048_576}, {"devices": ("T4",)}, Reason.OUT_OF_MEMORY),
         ({"global_batch_size": 7}, {"devices": ("V100",)}, Reason.BATCH_NOT_DIVISIBLE),
         ({}, {"devices": ("B200",)}, Reason.CANNOT_RUN),
-        ({}, {"devices": ("K80",)}, Reason.DEVICE),
+        ({}, {"devices": ("K80",)}, Reason.RETIRED),
         ({}, {"providers": ("azure",)}, Reason.PROVIDER),
         ({}, {"providers": ("gcp",), "markets": ("spot",)}, Reason.MARKET),
-        ({}, {"devices": ("cpu",), "regions": ("eu-west-1",)}, Reason.DEVICE),
+        ({}, {"devices": ("cpu",), "regions": ("eu-west-1",)}, Reason.REGION),
         ({}, {"providers": ("aws",), "regions": ("us-central1",)}, Reason.REGION),
     ],
 )
