@@ -371,7 +371,7 @@ def _advice(estimate: Mapping[str, Any]) -> Markup:
     here = estimate["this_machine"]
     if here is not None and (here["total_seconds"] or 0) <= LONGEST.total_seconds():
         lines.append(f"this machine ({here['name']}): {_own(here)}")
-    lines += [f"{one['name']} of your own (nobody rents it out here): {_own(one)}" for one in estimate["named_devices"]]
+    lines += [f"{one['name']} of your own: {_own(one)}" for one in estimate["named_devices"]]
     return section("Advice", bullets(lines))
 
 

@@ -253,11 +253,15 @@ def _notes(plan: Plan) -> list[str]:
 
 
 def mark_lines(plan: Plan) -> list[str]:
-    """What the mark behind a cost means, where a row has it."""
-    if not any(ranked.candidate.estimate.unproven for ranked in plan.candidates):
-        return []
-    factor = table_of_images().unproven_cost_factor
-    return [f"{UNPROVEN_MARK} ranked as if {factor - 1:.0%} dearer: its image and driver are untested here"]
+    """What the mark behind a cost means, and `estimate only`, where a row has it."""
+    estimates = [ranked.candidate.estimate for ranked in plan.candidates]
+    lines = []
+    if any(estimate.unproven for estimate in estimates):
+        factor = table_of_images().unproven_cost_factor
+        lines.append(f"{UNPROVEN_MARK} ranked as if {factor - 1:.0%} dearer: its image and driver are untested here")
+    if any(estimate.only_estimated is not None for estimate in estimates):
+        lines.append(f"{ESTIMATE_ONLY}: a launch does not rent it, so it comes after what a launch rents (--notes)")
+    return lines
 
 
 def _tax_line(plan: Plan) -> list[str]:
@@ -387,10 +391,8 @@ def unproven_text(ranked: RankedOffer) -> str:
 
 
 def named_lines(plan: Plan) -> list[str]:
-    """`RTX 4090 of your own (nobody rents it out here): 2h 10m at 812 (640-1,030) images/s, modelled`."""
-    return [
-        f"{device.name} of your own (nobody rents it out here): {_own_device(device)}" for device in plan.named_devices
-    ]
+    """`RTX 4090 of your own: 2h 10m at 812 (640-1,030) images/s, modelled`."""
+    return [f"{device.name} of your own: {_own_device(device)}" for device in plan.named_devices]
 
 
 def _own_device(device: MachineEstimate) -> str:

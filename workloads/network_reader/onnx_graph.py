@@ -148,9 +148,11 @@ def _graph(onnx: Any, model: Any, question: dict[str, Any]) -> Graph:
     is_classifier = question.get("task") is None
     if position is None or (is_classifier and math.prod(shape[1:] or (0,)) != classes):
         text = " x ".join(map(str, shape[1:])) or "an unknown shape"
+        other = "a network that is no classifier is estimated with model: {task: other}"
+        # A file has its classes; the network of a Python file is built for those of the data.
+        fewer = f"model.classes: {shape[1]} where the data have that many classes; " if len(shape) == 2 else ""
         raise UnreadableError(
-            f"it puts out {text} for each image, not {classes} numbers, one for each class",
-            "a network that is no classifier is estimated with model: {task: other}",
+            f"it puts out {text} for each image, not {classes} numbers, one for each class", f"{fewer}{other}"
         )
     others = [values.positions[one.name] for one in model.graph.output if one.name in values.positions]
     return _ended(builder, position, others)
