@@ -16,6 +16,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.doubles.own_script import command, environment, left, lines, run
 from tests.doubles.waiting import until
+from trainplan.workloads.output_files import STOPPED_FOR_GOOD
 
 pytestmark = [
     pytest.mark.skipif(os.name != "posix", reason="what holds a script to its end is POSIX"),
@@ -189,6 +190,26 @@ def test_a_stop_of_a_script_that_ends_well_when_it_is_asked_is_a_stop(tmp_path: 
     again = subprocess.run(command(folder, source, attempt=2, **keys()), env=environment(folder), timeout=120)
     assert again.returncode == 0
     assert (folder / "output" / "model.txt").read_text() == (whole / "output" / "model.txt").read_text()
+
+
+def test_a_stop_for_good_brings_the_best_checkpoint_so_far_home(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    slow = SCORED.replace("    step += 1\n", "    step += 1\n    time.sleep(0.05)\n")
+    with subprocess.Popen(command(folder, slow, **keys()), env=environment(folder)) as process:
+        until(lambda: len(began(folder)) == 3, "the third trial")
+        (folder / "attempts" / "1" / STOPPED_FOR_GOOD).touch()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 77
+    figures = json.loads((folder / "output" / "metrics.json").read_bytes())
+    assert (figures["outcome"], figures["failure"]) == ("stopped", "the sweep ended before its last rung")
+    assert (table(folder)["best"], table(folder)["ended_early"]) == (2, True)
+    assert (folder / "output" / "checkpoint" / "state").read_text().endswith(" 30")
+    assert is_told(folder)
+    assert lines(folder)[-1]["state"] == "stopped"
+    again = subprocess.run(command(folder, slow, attempt=2, **keys()), env=environment(folder), timeout=120)
+    assert again.returncode == 0
+    assert began(folder)[3].startswith("1.0 "), "it goes on at the trial that was stopped"
+    assert (folder / "output" / "model.txt").is_file()
 
 
 def test_what_has_ended_by_itself_comes_home_at_the_deadline_without_any_checkpoint(tmp_path: Path) -> None:

@@ -12,11 +12,12 @@ import json
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trainplan.workloads.output_files import STOPPED_FOR_GOOD
 from trainplan.workloads.sweep import (
     MOST_FAILURE,
     STATE,
@@ -50,7 +51,7 @@ from trainplan.workloads.trainer.rung_result import forget_result, read_result
 from trainplan.workloads.trainer.script_relay import ScriptRelay
 from trainplan.workloads.trainer.sweep_progress import Relay
 from trainplan.workloads.trainer.trial_process import ChildProcess, Start
-from trainplan.workloads.trainer.watch import stop_reason
+from trainplan.workloads.trainer.watch import StopRequest, stop_reason
 
 if TYPE_CHECKING:
     from trainplan.workloads.job import TrainingJob
@@ -69,8 +70,8 @@ def train_sweep(job: TrainingJob, setting: Setting, attempt: int, start: Start =
     """Train the sweep to its end, from the newest checkpoint on, and write the best trial's output/ as the run's.
 
     Raises BadInputError, TrainingStopped, DeadlineReached, DivergedError (no trial that was left gives numbers),
-    FailedWithResultsError (a trial failed; the output is the best of the others, else what that one has saved), or
-    TrainerError.
+    FailedWithResultsError (a trial failed, and the output is the best of the others, else what that one has saved; or
+    a person stopped a script's sweep, and it is the best so far), or TrainerError.
     """
     if setting.limits.max_steps is not None:
         raise BadInputError("a sweep is not measured: leave out --max-steps, or the job's sweep")
@@ -123,21 +124,31 @@ class _Sweep:
                     raise
                 self._finish(self._trials[best], ended_early=True)
         except (TrainingStopped, DeadlineReached) as reason:
-            self._relay.tell_end(State.STOPPED if isinstance(reason, TrainingStopped) else State.DEADLINE)
+            state = State.STOPPED if isinstance(reason, TrainingStopped) else State.DEADLINE
+            is_for_good = state is State.STOPPED and self._is_stopped_for_good()
+            if is_for_good and self._brought_out("the sweep ended before its last rung", state):
+                raise FailedWithResultsError(str(reason)) from reason
+            self._relay.tell_end(state)
             raise
         except TrainerError as error:
-            if self._brought_out(error):
+            if self._brought_out(str(error), State.FAILED):
                 raise FailedWithResultsError(str(error)) from error
             raise
 
-    def _brought_out(self, error: TrainerError) -> bool:
-        """Whether there is an output though a trial has failed: of the best trial so far, else what that trial left."""
+    def _is_stopped_for_good(self) -> bool:
+        """Whether what a script's trials have saved is wanted now: of our own trainer a checkpoint has all there is."""
+        mark = self._setting.run_dir / "attempts" / str(self._attempt) / STOPPED_FOR_GOOD
+        return self._job.script is not None and mark.exists()
+
+    def _brought_out(self, failure: str, state: State) -> bool:
+        """Whether there is an output though a trial has failed, or the sweep was stopped: of the best trial so far,
+        else what that trial left. `failure` is the reason, as the figures have it."""
         task, best = self._standing.next_task(), self._standing.best_so_far
         number = best or (task.trial if task is not None and self._has_output(self._trials[task.trial]) else None)
         if number is None:
             return False
         try:
-            self._finish(self._trials[number], ended_early=True, failure=str(error))
+            self._finish(self._trials[number], ended_early=True, failure=failure, state=state)
         except (TrainerError, OSError) as other:  # the first error is the one that matters
             self._setting.progress.warn(f"the results of trial {number} could not be brought out: {other}")
             return False
@@ -191,35 +202,39 @@ class _Sweep:
         share = Fraction(task.epochs, self._rungs[-1].epochs)
         return ("--until-share", str(share), "--figure", goal_of(self._job).name)
 
-    def _finish(self, best: Trial, *, ended_early: bool = False, failure: str = "") -> None:
+    def _finish(self, best: Trial, *, ended_early: bool = False, failure: str = "", state: State = State.DONE) -> None:
         """Let the best trial write its output, and make it the run's. With `ended_early` it is as it is trained by now;
-        `failure` is why the sweep has failed all the same.
+        `failure` is why the sweep has failed, or was stopped (`state`), all the same.
 
         Raises TrainerError, and TrainingStopped or DeadlineReached where there was no time for it.
         """
         self._prepared(best)
         if not self._has_output(best):
-            self._run_process(best, None, ("--write-now",) if ended_early else ())
+            more = ("--write-now",) if ended_early else ()
+            self._run_process(best, None, more, is_stopped=state is State.STOPPED)
         table = table_of(self._job, self._standing.results, ended_early=ended_early)
         output, source = self._setting.run_dir / "output", self._folder_of(best.number) / "output"
         try:
             documents = {STATE: _table_text(table)}
             if failure:
-                figures = json.loads((source / METRICS).read_bytes()) | {"failure": failure, "outcome": "failed"}
+                figures = json.loads((source / METRICS).read_bytes()) | {"failure": failure, "outcome": str(state)}
                 documents[METRICS] = json.dumps(figures, indent=1)
             adopt_output(output, source, documents)
         except OSError as error:
             raise TrainerError(f"the model could not be written: {error}; make room and start again") from error
-        self._relay.tell_end(State.FAILED if failure else State.DONE)
+        self._relay.tell_end(state)
         shutil.rmtree(self._folder, ignore_errors=True)  # the run has the output, and nothing goes on
 
     def _has_output(self, trial: Trial) -> bool:
         """Whether a trial has written its output: a script does when it ends, and when it fails."""
         return self._job.script is not None and (self._folder_of(trial.number) / "output" / MANIFEST).is_file()
 
-    def _run_process(self, trial: Trial, task: Task | None, more: Sequence[str]) -> None:
-        """The trainer on one trial, to its end. Raises TrainerError, TrainingStopped or DeadlineReached."""
+    def _run_process(self, trial: Trial, task: Task | None, more: Sequence[str], *, is_stopped: bool = False) -> None:
+        """The trainer on one trial, to its end; `is_stopped`: it brings out what there is after a request to stop.
+        Raises TrainerError, TrainingStopped or DeadlineReached."""
         limits, clock = self._setting.limits, self._setting.clock
+        if is_stopped:
+            limits = replace(limits, stop=StopRequest())  # a second request does not come
         # What ends early writes its output within this time.
         needs = _RESERVED_SECONDS if task is None else self._needed_seconds()
         reason = stop_reason(limits, clock, needs)
