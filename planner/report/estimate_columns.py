@@ -214,6 +214,7 @@ def _remarks(estimate: Estimate, price: Offer | PriceStamp) -> list[str]:
         str(rental.lifecycle.state): rental.lifecycle.state is not LifecycleState.ACTIVE,
         str(estimate.obtainability.grade): search is not None,
         "tight": memory is not None and memory.is_tight,
+        "input-bound": estimate.input_bound,
         "computed": is_computed(price),
     }
     return [word for word, holds in words.items() if holds]
@@ -272,7 +273,8 @@ COLUMNS = (
         "`on_demand` or `spot`; in the table with the word that matters most: `simulated`, `3 sessions` (where "
         "machines cost nothing), `estimate only` (nothing is launched there), the state where it is not active, "
         "`uncertain` or `poor` (it may not be obtained), "
-        "`tight` (memory), `computed` (the price); `remarks`: all such words, the gravest first",
+        "`tight` (memory), `input-bound` (its host feeds slower than it computes), `computed` (the price); "
+        "`remarks`: all such words, the gravest first",
         "market", _market, shrinks=True,
         of_machine={"market": lambda estimate: estimate.rental.market},
         of_placement={"remarks": lambda row: _remarks(row.candidate.estimate, row.stamp)},

@@ -140,6 +140,16 @@ def test_a_row_whose_memory_is_all_but_full_says_so_everywhere(catalog: Catalog)
     assert [row["memory"]["tight"] for row in as_json(plan)["candidates"][:2]] == [True, False]
 
 
+def test_a_row_that_its_host_holds_up_has_the_word_at_80_columns(catalog: Catalog) -> None:
+    plan = a_plan(catalog)
+    first = plan.candidates[0]
+    bound = replace(first.candidate.estimate, input_bound=True)
+    marked = first._replace(candidate=first.candidate._replace(estimate=bound))
+    plan = plan._replace(candidates=(marked, *plan.candidates[1:]), ranking=(marked.candidate, *plan.ranking[1:]))
+    assert "input-bound" in as_json(plan)["candidates"][0]["remarks"]
+    assert page_text(plan).count(", input-bound") == 1
+
+
 # --- JSON --------------------------------------------------------------------------------------------------------
 
 PAGE = ROOT / "docs" / "estimate.md"
