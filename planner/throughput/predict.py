@@ -352,23 +352,29 @@ def _sharing_note(near: Evidence) -> str:
 
 
 def _with_reason(throughput: Throughput, setup: Setup, orders: Orders) -> Throughput:
-    """The throughput with the reason why half as many devices would train the same batch faster, where they would."""
+    """The throughput with the reason why half as many devices would train the same batch faster, where they would, or
+    as fast with as many images each."""
     if setup.count % 2:
         return throughput
     half = replace(setup, batch=2 * setup.batch, count=setup.count // 2)
     if setup.count == 2:
         half = replace(half, link=Link.ONE, library=Library.ONE)
     rate = setup.batch * setup.count / orders.seconds(half)
-    if rate <= throughput.images_per_second * _AS_FAST:
-        return throughput
+    same = setup.batch * half.count / orders.seconds(replace(half, batch=setup.batch))
     what = "one device" if half.count == 1 else f"{half.count} devices"
-    reason = (
-        f"slower than {what} with the same batch ({rate:,.0f} images/s): summing the gradients over "
-        f"{_LINKS[setup.link]} takes longer than smaller shares of the batch save"
-    )
+    summing = f"summing the gradients over {_LINKS[setup.link]} takes longer than"
+    if rate > throughput.images_per_second * _AS_FAST:
+        reason = (
+            f"slower than {what} with the same batch ({rate:,.0f} images/s): {summing} smaller shares of the batch save"
+        )
+    elif same >= throughput.images_per_second * _ALIKE:
+        reason = f"no faster than {what} with as many images each: {summing} twice the devices save"
+    else:
+        return throughput
     return replace(throughput, note="; ".join(filter(None, (throughput.note, reason))))
 
 
+_ALIKE = 1 - 1e-6
 _AS_FAST = 1.05
 """Twice a batch may be slower by so much an image (docs/accuracy.md), and half as many devices faster for it."""
 _FROZEN_NOTE = "no step with frozen layers was measured: the computed step leaves out their backward pass"

@@ -101,6 +101,19 @@ def test_eight_devices_are_at_most_eight_times_as_fast_as_one(shipped: Predictor
     assert eight.images_per_second <= 8.000001 * one.images_per_second
 
 
+def test_devices_that_add_nothing_have_the_reason(shipped: Predictor) -> None:
+    """Eight RTX 5090 were at exactly the speed of one, without a word."""
+    net = net_of("vgg16", 224)
+    assert net is not None
+    asked = Question(
+        net=net, device="RTX 5090", device_count=8, interconnect="PCIe", vcpus=None, batch_per_device=64,
+        precision="fp32", xla=False, framework="torch",
+    )  # fmt: skip
+    found = shipped.predict(asked)
+    assert isinstance(found, Throughput)
+    assert "no faster than 4 devices with as many images each: summing the gradients over PCIe" in found.note
+
+
 @lru_cache
 def _with_any_corrections(seed: int) -> Predictor:
     chance = random.Random(seed)
