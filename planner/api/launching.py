@@ -36,6 +36,7 @@ from trainplan.planner.runs.run import Phase, Run
 from trainplan.planner.runs.runner import Runner, refuse_unwritable, request_for
 from trainplan.providers.registry import is_simulated
 from trainplan.workloads.job import TrainingJob
+from trainplan.workloads.terms import IMAGENET
 
 if TYPE_CHECKING:
     from trainplan.planner.planning.build_plan import PlanQuery
@@ -169,6 +170,8 @@ def begin(offer: Offered, choices: Choices, desk: Desk) -> Begun:
         beside.look()
         if not choices.fresh:
             _refuse_trained(offer, runner, desk.view)
+            if not choices.another:
+                _refuse_again(offer, choices, runner, desk.view)
         run, make_request = _begun(offer, choices, desk, runner, beside)
     except Joined as joined:
         run, around = joined.run, desk.around
@@ -208,6 +211,31 @@ def _refuse_trained(offer: Offered, runner: Runner, view: View) -> None:
         raise Joined(runner.bring_home(run))
 
 
+def _refuse_again(offer: Offered, choices: Choices, runner: Runner, view: View) -> None:
+    """Where nobody is asked, raises Joined with a run of this very job that has succeeded and whose model is at home;
+    RefusedError where the model is wanted in another folder. Files of this computer are in no digest, and may have
+    changed since: a job that reads such is trained again."""
+    job = offer.job
+    run = _trained(offer, runner) if offer.limits.is_agreed else None
+    weights = job.model.weights
+    if run is None or job.data.path is not None or (weights not in (None, IMAGENET) and "://" not in str(weights)):
+        return
+    text, hint = f"{_trained_text(run)}: nothing was launched", "--fresh or --another trains it once more"
+    if choices.output is not None and choices.output.absolute() != Path(run.model_folder):
+        raise RefusedError(text, hint)
+    view.show(Message(f"{text} ({hint})"))
+    raise Joined(run)
+
+
+def _trained(offer: Offered, runner: Runner) -> Run | None:
+    return runner.trained(offer.job, simulated=all(is_simulated(name) for name in offer.providers))
+
+
+def _trained_text(run: Run) -> str:
+    day = f"{run.dated_at.astimezone():%Y-%m-%d}"
+    return f"run {run.run_id} of {day} has trained this very job, and its model is in {run.model_folder}"
+
+
 def _begun(offer: Offered, choices: Choices, desk: Desk, runner: Runner, beside: Beside) -> tuple[Run, MakeRequest]:
     around, job, proposal, limits = desk.around, offer.job, offer.proposal, offer.limits
     factory, view, transfer = around.provider_of, desk.view, offer.transfer
@@ -224,6 +252,8 @@ def _begun(offer: Offered, choices: Choices, desk: Desk, runner: Runner, beside:
     watchful = Watchful(factory, clock.now, proposal.offers)
     lines = (*brought_lines(job), *transfer.lines, *limit_lines(draft, request, first_at, clock.now()))
     lines += _beginning(runner, job, offer.providers, earlier, fresh=choices.fresh)
+    if not (choices.fresh or choices.another) and (trained := _trained(offer, runner)) is not None:
+        lines += (f"{_trained_text(trained)}: this launch trains it once more",)
     view.pause_for(lambda: _ask(offer, lines, desk.show))
     if transfer.is_missing:  # the time of the run begins with its data
         view.pause_for(lambda: send_brought(transfer, first_at))

@@ -162,6 +162,14 @@ class Runner:
                 return path
         return None
 
+    def trained(self, job: TrainingJob, *, simulated: bool) -> Run | None:
+        """The newest run of this very job that has succeeded and whose model is still at home; of simulated runs, or of
+        others. None where there is none."""
+        runs = self.journal.succeeded_of(job.digest())
+        return next(
+            (run for run in runs if is_simulated(run.provider) is simulated and Path(run.model_folder).is_dir()), None
+        )
+
     def waiting(self, job: TrainingJob, providers: Sequence[str]) -> str:
         """A line of a run that a launch of this changed job leaves behind: one of a job of the same name that was ended
         early and has a checkpoint. "" where none has, or where it cannot be read: a launch does not hang on it."""

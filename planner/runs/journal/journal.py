@@ -361,6 +361,17 @@ class Journal:
         )
         return self._run(RunId(rows[0]["run_id"])) if rows and rows[0]["phase"] == Phase.DONE else None
 
+    def succeeded_of(self, job_digest: str) -> Iterator[Run]:
+        """The runs of a job with this digest that have succeeded, newest first; no measuring run."""
+        rows = self._rows(
+            "SELECT run_id FROM runs WHERE job_digest = ? AND model_folder <> '' AND phase = ?"
+            " ORDER BY created_at DESC, rowid DESC",
+            job_digest,
+            Phase.DONE,
+        )
+        runs = (self._run(RunId(row["run_id"])) for row in rows)
+        return (run for run in runs if run.outcome is Outcome.SUCCEEDED)
+
     def newest_of(self, job_digest: str, provider: str) -> Run | None:
         """The newest run of a job with this digest at this provider; measuring runs have no model and are none."""
         rows = self._rows(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +18,7 @@ from tests.doubles.fake_provider import FakeProvider
 from tests.doubles.terminal import FakeTerminal
 from tests.unit.planner.cli.command import CommandResult, plan
 from trainplan.planner.api.living_run import Joined, ask_about, living_text
-from trainplan.planner.errors import BadInputError, DeclinedError, ThisMachineError
+from trainplan.planner.errors import BadInputError, DeclinedError, ExitCode, ThisMachineError
 from trainplan.planner.runs.journal.journal import Journal
 from trainplan.planner.runs.journal.locks import RunLocks
 from trainplan.planner.runs.run import Phase
@@ -103,6 +104,30 @@ def test_a_run_that_has_ended_meanwhile_is_collected_and_not_said_to_boot(tmp_pa
     assert live_runs(tmp_path) == []
 
 
+def test_a_job_that_has_been_trained_is_not_trained_again_unasked(tmp_path: Path, provider: Preparing) -> None:
+    provider.scripts = [done_at_once]
+    first = launch("--yes", "--output", tmp_path / "model").json["run_id"]
+    text = f"has trained this very job, and its model is in {tmp_path / 'model'}: "
+    asked = launch()
+    assert (asked.code, len(provider.machines)) == (2, 1), "without --yes somebody is asked"
+    assert f"run {first} of " in asked.err
+    assert f"{text}this launch trains it once more\n" in asked.err
+    again = launch("--yes")
+    assert (again.code, again.json["run_id"], again.json["outcome"]) == (0, first, "succeeded")
+    assert f"{text}nothing was launched (--fresh or --another trains it once more)" in again.err
+    elsewhere = launch("--yes", "--output", tmp_path / "elsewhere")
+    assert (elsewhere.code, elsewhere.hint) == (ExitCode.REFUSED, "--fresh or --another trains it once more")
+    for option in ("--fresh", "--another"):
+        provider.scripts = [done_at_once]
+        other = launch("--yes", option)
+        assert (other.code, "has trained this very job" in other.err) == (0, False)
+        assert other.json["run_id"] != first
+        shutil.rmtree(other.json["model_folder"])
+    shutil.rmtree(tmp_path / "model")
+    provider.scripts = [done_at_once]
+    assert launch("--yes").json["run_id"] != first, "without its model it is trained again"
+
+
 def test_another_run_is_launched_where_that_is_asked_for(tmp_path: Path, provider: Preparing) -> None:
     first = launch("--yes", "--detach").json["run_id"]
     second = launch("--yes", "--detach", "--another").json["run_id"]
@@ -140,7 +165,7 @@ def test_another_job_and_a_run_that_is_done_are_not_in_the_way(tmp_path: Path, p
     (tmp_path / "job.yaml").write_text(TINY + "seed: 1\n")
     provider.scripts = [done_at_once]
     first = launch("--yes").json["run_id"]
-    assert launch("--yes").json["run_id"] != first
+    assert launch("--yes", "--fresh").json["run_id"] != first
     assert len(live_runs(tmp_path)) == 1
 
 

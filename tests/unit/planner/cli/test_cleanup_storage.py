@@ -88,7 +88,7 @@ def test_a_folder_is_sent_after_the_question_and_launched_by_its_address(gcs: Gc
     data = google.received[0].job.data
     assert data.url == f"gs://{BUCKET}/{shards(gcs)[0].rpartition('/')[0]}"
     assert (data.path, data.images, data.size_bytes) == (None, 2, 10240)
-    said = plan("launch", "job.yaml", "--provider", "gcp", "--yes", "--json")
+    said = plan("launch", "job.yaml", "--provider", "gcp", "--yes", "--json", "--another")
     assert "it is stored already: nothing is sent" in said.err
     receipt = said.json
     assert receipt["data_stored_bytes"] == 10240

@@ -302,7 +302,7 @@ def test_a_deadline_and_a_budget_end_the_run_in_time(tmp_path: Path, monkeypatch
     monkeypatch.setenv("PLAN_USD_PER_HOUR", "2")
 
     def lasting(*more: object) -> float:
-        launch(*more)
+        launch("--fresh", *more)
         with Journal.open(tmp_path / "home" / "journal.sqlite") as journal:
             run = journal.runs()[0]
             return (run.deadline - run.created_at).total_seconds()
@@ -322,7 +322,7 @@ def test_the_same_job_goes_on_and_fresh_does_not(provider: FakeProvider) -> None
     assert f"continuing run {first['run_id']} from its newest checkpoint" in again.err
     assert ", going on from step 3" in again.err
     assert (again.json["run_id"], again.json["attempts"]) == (first["run_id"], 2)
-    third = launch("--json").json
+    third = launch("--json", "--fresh").json
     assert (third["run_id"] == first["run_id"], third["attempts"]) == (False, 1)
 
 
