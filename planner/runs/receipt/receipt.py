@@ -16,7 +16,7 @@ from trainplan.planner.planning.own_measurements import OwnMeasurement
 from trainplan.planner.planning.this_machine import shape_of, trained_job
 from trainplan.planner.runs.directory.progress import Story, framework_text
 from trainplan.planner.runs.receipt.legs import estimate_of, legs_of
-from trainplan.planner.runs.run import INTERRUPTIONS, NEGLIGIBLE, Run
+from trainplan.planner.runs.run import INTERRUPTIONS, NEGLIGIBLE, Outcome, Run
 from trainplan.planner.throughput.values import Basis
 from trainplan.providers.registry import is_simulated
 from trainplan.workloads.job import job_from_json
@@ -244,7 +244,8 @@ def write_receipt(
     earlier_seconds = before.get("actual_seconds", 0.0) if before else 0.0
     seconds = (ending.ended_at - ending.asked_at).total_seconds() + earlier_seconds
     end = story.end or {}
-    legs = legs_of(run, story.step, ending.ended_at)
+    steps = _kept_steps(run, story)
+    legs = legs_of(run, steps, ending.ended_at)
     estimate = estimate_of(legs, estimate)
     billed_usd, uncertain_usd = run.billed_usd(ending.ended_at), run.uncertain_usd
     interrupted = [attempt for attempt in run.attempts if attempt.end is not None and attempt.end in INTERRUPTIONS]
@@ -263,7 +264,7 @@ def write_receipt(
         estimated_images_per_second=estimate.get("images_per_second"),
         basis=estimate.get("basis"),
         actual_images_per_second=story.images_per_second,
-        steps=story.step,
+        steps=steps,
         total_steps=story.total_steps,
         framework=story.framework,
         device=story.device,
@@ -285,6 +286,15 @@ def write_receipt(
         **_stored(ending.stays),
         **_of_the_test(end),
     )
+
+
+def _kept_steps(run: Run, story: Story) -> int:
+    """How far training came. Where the last machine was lost, as far as the checkpoints in the store: the steps beyond
+    them are lost steps."""
+    last = next((attempt for attempt in reversed(run.attempts) if attempt.had_instance), None)
+    if last is None or last.step is None or last.end not in INTERRUPTIONS or run.outcome is Outcome.SUCCEEDED:
+        return story.step
+    return last.step
 
 
 def _of_the_test(end: dict[str, Any]) -> dict[str, Any]:

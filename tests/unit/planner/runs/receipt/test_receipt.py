@@ -136,6 +136,15 @@ def test_interruptions_are_counted_with_what_they_cost_in_steps() -> None:
     assert "interrupted 3 times, 12 steps were trained again" in receipt_text(receipt)
 
 
+@pytest.mark.parametrize("kept", [0, 40])
+def test_steps_that_were_lost_with_the_last_machine_are_not_kept_too(kept: int) -> None:
+    made = (an_attempt(1, end=EndKind.LOST, step=kept, lost_steps=60), an_attempt(2, ref=None))
+    run = replace(a_done_run(made=made), outcome=Outcome.FAILED)
+    receipt = write_receipt(run, Story(last_step={"event": "step", "step": kept + 60}), {}, an_ending())
+    assert (receipt.steps, receipt.lost_steps) == (kept, 60)
+    assert [leg["steps"] for leg in receipt.placements] == [kept]
+
+
 def test_a_node_that_was_lost_within_an_attempt_is_an_interruption() -> None:
     receipt = write_receipt(a_done_run(), Story(restarts=1, lost_steps=3), {}, an_ending())
     assert "  interrupted once, 3 steps were trained again" in receipt_text(receipt).splitlines()
