@@ -145,6 +145,13 @@ def test_steps_that_were_lost_with_the_last_machine_are_not_kept_too(kept: int) 
     assert [leg["steps"] for leg in receipt.placements] == [kept]
 
 
+@pytest.mark.parametrize(("resumed", "lost"), [(20, 1), (15, 6)])
+def test_steps_of_a_damaged_checkpoint_that_was_passed_over_are_trained_again(resumed: int, lost: int) -> None:
+    made = (an_attempt(1, end=EndKind.LOST, step=20, lost_steps=1), an_attempt(2, end=EndKind.DONE))
+    story = Story(start={"event": "start", "resumed_from_step": resumed})
+    assert write_receipt(a_done_run(made=made), story, {}, an_ending()).lost_steps == lost
+
+
 def test_a_node_that_was_lost_within_an_attempt_is_an_interruption() -> None:
     receipt = write_receipt(a_done_run(), Story(restarts=1, lost_steps=3), {}, an_ending())
     assert "  interrupted once, 3 steps were trained again" in receipt_text(receipt).splitlines()
