@@ -213,12 +213,12 @@ def _refuse_trained(offer: Offered, runner: Runner, view: View) -> None:
 
 def _refuse_again(offer: Offered, choices: Choices, runner: Runner, view: View) -> None:
     """Where nobody is asked, raises Joined with a run of this very job that has succeeded and whose model is at home;
-    RefusedError where the model is wanted in another folder. Files of this computer are in no digest, and may have
-    changed since: a job that reads such is trained again."""
+    RefusedError where the model is wanted in another folder. Only of a set with a name is it known that its images are
+    the same: a folder, an address, and what a script reads are in no digest, and such a job is trained again."""
     job = offer.job
     run = _trained(offer, runner) if offer.limits.is_agreed else None
     weights = job.model.weights
-    if run is None or job.data.path is not None or (weights not in (None, IMAGENET) and "://" not in str(weights)):
+    if run is None or job.script is not None or job.data.name is None or weights not in (None, IMAGENET):
         return
     text, hint = f"{_trained_text(run)}: nothing was launched", "--fresh or --another trains it once more"
     if choices.output is not None and choices.output.absolute() != Path(run.model_folder):
