@@ -417,9 +417,7 @@ def nothing_left(plan: Plan, *, is_shown: bool = False) -> NothingLeftError:
     if last is None:
         return NothingLeftError("there are no offers: the catalog is empty", "install trainplan again")
     rejected = ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items(), key=lambda item: -item[1]))
-    hint = (
-        "change a limit as the advice above has it" if plan.advice else "the list above counts the rejected by reason"
-    )
+    hint = "change a limit as the advice above has it" if plan.advice else "the list above counts them by reason"
     if not is_shown:
         idle = (REASON_TEXTS[reason] for reason in ONLY_ESTIMATED if reason in counts)
         hint = "; ".join((f"rejected: {rejected}", *idle, *plan.advice))

@@ -21,6 +21,8 @@ from tests.unit.planner.cli.command import plan
 
 pytestmark = pytest.mark.slow
 
+LAUNCH = ("launch", "job.yaml", "--provider", "local", "--yes", "--fresh", "--json")
+
 BAD_RECEIPTS = (
     "{", "null", "[]", "3", "[" * 10_000, '{"attempts": "x"}', "NaN",
     json.dumps({"attempts": 1, "actual_seconds": 1e300}),
@@ -56,7 +58,7 @@ def provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def two_runs() -> list[str]:
-    return [plan("launch", "job.yaml", "--provider", "local", "--yes", "--json").json["run_id"] for _ in range(2)]
+    return [plan(*LAUNCH).json["run_id"] for _ in range(2)]
 
 
 def spoil(tmp_path: Path, run_id: str, column: str, value: object) -> None:
