@@ -131,7 +131,8 @@ def test_two_hundred_settings_of_the_filters_show_what_the_options_show(opener: 
         assert got == expected, setting
         counts.append(len(got))
         best: list[int] = []
-        for row in sorted(shown, key=lambda row: (row["total_seconds"], row["cost_usd"])):
+        launched = (row for row in shown if "estimate only" not in row["remarks"])
+        for row in sorted(launched, key=lambda row: (row["total_seconds"], row["cost_usd"])):
             if not best or row["cost_usd"] < rows[best[-1]]["cost_usd"]:
                 best.append(row["rank"] - 1)
         front = page.evaluate(FRONT)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT
+from tests.desk import signed_out
 from tests.doubles.typing_person import AllAtPty, command_line, own_environment
 from tests.doubles.waiting import until
 
@@ -32,7 +33,11 @@ NO_ROOM_FOR_OWN_IMAGES = ("skypilot", "jobset", "hf", "ibm")
 QUESTION = re.compile(r"\[[yY]/[nN]\]:? *$")
 LONGEST_SECONDS = 600
 IMAGES = 12
-ENVIRONMENT = {"PLAN_ENGINE": "process", "PLAN_SIM_SPEED": "0"}
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """Of a reader whose home is this folder: no sign-in to a cloud is found there."""
+    return {"PLAN_ENGINE": "process", "PLAN_SIM_SPEED": "0", "HOME": str(folder)}
 
 
 def commands(page: str) -> Iterator[list[str]]:
@@ -54,7 +59,7 @@ def files(page: str) -> dict[str, str]:
 
 def typed(folder: Path, words: list[str]) -> tuple[int, str]:
     """The exit code and the screen of a command whose every question is answered with yes."""
-    with AllAtPty(folder, *words, **ENVIRONMENT) as person:
+    with AllAtPty(folder, *words, **environment(folder)) as person:
         answered = 0
 
         def is_over() -> bool:
@@ -73,12 +78,16 @@ def typed(folder: Path, words: list[str]) -> tuple[int, str]:
 
 def newest_run(folder: Path) -> str:
     line = command_line("history", "--json")
-    listed = subprocess.run(line, cwd=folder, env=own_environment(folder, ENVIRONMENT), capture_output=True, check=True)
+    there = own_environment(folder, environment(folder))
+    listed = subprocess.run(line, cwd=folder, env=there, capture_output=True, check=True)
     run_id: str = json.loads(listed.stdout)[0]["run_id"]
     return run_id
 
 
-def test_the_guides_can_be_followed_one_after_another_in_one_folder(tmp_path: Path) -> None:
+def test_the_guides_can_be_followed_one_after_another_in_one_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signed_out(monkeypatch)
     image: Any = pytest.importorskip("PIL.Image")
     for label, name in enumerate(("daisy", "rose", "tulip")):
         (tmp_path / "flowers" / name).mkdir(parents=True)
