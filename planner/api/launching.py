@@ -244,7 +244,7 @@ def _begun(offer: Offered, choices: Choices, desk: Desk, runner: Runner, beside:
     draft = limits.draft(runner.draft(job, proposal.targets, proposal.slow_end, choices.output))
     earlier = None if choices.fresh else runner.resumable(job, offer.providers)
     folder = Path(earlier.model_folder if earlier and choices.output is None else draft.model_folder)
-    refuse_among_images(folder, job.data.path, "--output")
+    refuse_among_images(folder, transfer.folder or job.data.path, "--output")
     refuse_unwritable(folder)
     runner.refuse_taken(folder, earlier.run_id if earlier else draft.run_id)
     key, client_id = RunKeys(around.settings.home).key, build.client(around.settings).id

@@ -95,6 +95,13 @@ def test_a_folder_is_sent_after_the_question_and_launched_by_its_address(gcs: Gc
     assert receipt["stored_bytes"] > 0
 
 
+def test_a_model_never_goes_among_the_images_that_are_sent(google: FakeProvider) -> None:
+    """The job that is launched has an address in the place of their folder."""
+    said = plan("launch", "job.yaml", "--provider", "gcp", "--yes", "--output", "images/model")
+    assert (said.code, google.received) == (2, [])
+    assert "lies in the folder of the images" in said.error
+
+
 def test_data_and_secrets_of_another_cloud_are_refused_in_words(
     google: FakeProvider, gcs: GcsDouble, tmp_path: Path
 ) -> None:
