@@ -25,7 +25,7 @@ HALF_LIFE = timedelta(hours=6)
 (2022-10 and 2023-02, skypilot-org/spot-traces) the median correlation between being available now and later is 0.56
 after 1 h, 0.42 after 2 h, 0.22 after 8 h and 0.20 after 24 h: no single half-life says that, 6 h lies between."""
 HAD_FOR = timedelta(days=30)
-"""So long a machine that was obtained tells that its price is a real one (docs/adr/0024)."""
+"""So long a machine that was obtained tells that its price is a real one (ADR 24)."""
 LEAST_WEIGHT = 0.25
 """Evidence of less weight says nothing: a single refusal or success is forgotten after two half-lives (assumed)."""
 _POOR_WEIGHT = 1.5

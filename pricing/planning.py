@@ -1,4 +1,4 @@
-"""The price that cost and rank count with, and how far the real one may lie from it (docs/adr/0024). Pure.
+"""The price that cost and rank count with, and how far the real one may lie from it (ADR 24). Pure.
 
 On demand it is the listed price. On spot it begins with a ground: the placement's own price, or a share of the
 on-demand price where it has none. A listed price far below the other regions' is raised to their lower quartile; one

@@ -1,6 +1,6 @@
 """What speaks against a release, one line each: `make release` builds nothing until there is nothing left.
 
-The version stands in planner/__init__.py. The tag of the commit has to say the same (docs/adr/0054-a-release.md).
+The version stands in planner/__init__.py. The tag of the commit has to say the same (docs/adr/0053-one-name.md).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 AVERAGED_IMAGES = 1_024
 """Training images of which the averages of batch norm are made before the last test: a thousand are enough (Wu and
-Johnson, arXiv:2105.07576, section 3.2; docs/adr/0057-averages-of-batch-norm.md)."""
+Johnson, arXiv:2105.07576, section 3.2; ADR 57)."""
 
 # Testing between epochs is for the person who watches; it may cost a twentieth of the training.
 _TESTED_BETWEEN_EPOCHS = 10_000

@@ -2,7 +2,7 @@
 
 Measurements of one card or precision move its estimates alone, and could move them past those of a better one. So
 every estimate lies between those of the cards that are better and worse in everything ([ADR
-32](docs/adr/0032-order-of-estimates.md)).
+7](docs/adr/0007-throughput-model.md)).
 """
 
 from __future__ import annotations

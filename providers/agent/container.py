@@ -16,7 +16,7 @@ STOP_SECONDS = 110
 RUN_DIR = "/run-dir"
 TPU_ACCESS = ("--privileged", "--network", "host")
 """libtpu reads the slice's layout (`tpu-env`) from the metadata service, and its parts talk to each other on the
-machine's own addresses (docs/adr/0018). What trains on a TPU can therefore become the machine's identity."""
+machine's own addresses (docs/adr/0014). What trains on a TPU can therefore become the machine's identity."""
 METADATA_ADDRESSES = ("169.254.169.254/32", "168.63.129.16/32")
 """The metadata service of every cloud, and Azure's host agent."""
 MOST_PROCESSES = 16_384

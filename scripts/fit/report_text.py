@@ -191,7 +191,7 @@ SHORTFALLS = """- A step of several devices repeats itself within 13 % only, and
   correction carries over batches, the noise of tiny batches, the square in an unseen depth and which kinds count by fold were chosen once for all folds, by a person who
   saw these figures. The tests are kinder for that than rows of which nobody knows would be.
 - `nn.DataParallel` without one row of that machine is a guess: how weights travel is not stated.
-- Questions for the trainer keep some orders whatever was measured ([ADR 32](adr/0032-order-of-estimates.md)); the tests above
+- Questions for the trainer keep some orders whatever was measured ([ADR 7](adr/0007-throughput-model.md)); the tests above
   are of rows as their sources ran them, without those between cards and precisions. More devices are never estimated slower
   than half of them, and a small batch over a slow link may be: no row but those of `nn.DataParallel` and one of RTX 3090 is.
 - No VGG row exists of Hopper, of Ada in the data centre, of a TPU or across machines; those are arithmetic alone.

@@ -3,5 +3,5 @@
 `source.py` puts the pages of docs/ into one folder in the order of docs/README.md, beside pages that `reference.py`
 writes from the command tree and the schema of job files. Sphinx builds it (`conf.py`), and `check.py` refuses a link
 that leads nowhere and writes llms.txt. Sphinx has an environment of its own (requirements/site.txt); everything else
-here runs in the project's ([ADR 55](docs/adr/0055-documentation-site.md)).
+here runs in the project's (ADR 55).
 """

@@ -97,6 +97,20 @@ def test_a_decision_has_the_form(path: Path) -> None:
         assert int(match[3]) == int(match[4][:4]) > int(path.name[:4])
 
 
+def test_every_decision_that_is_named_is_listed() -> None:
+    """A page of its own, or a line under "Smaller decisions"."""
+    index = text_of("docs/adr/README.md")
+    listed = set(re.findall(r"^\| (\d+) \|", index, re.MULTILINE)) | set(re.findall(r"\*\*(\d+)\*\*", index))
+    files = subprocess.run(
+        ["git", "grep", "-hoE", r"ADR [0-9]+", "--", ":!CHANGELOG.md", ":!tests/unit/test_docs.py"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert {name.removeprefix("ADR ") for name in files.stdout.splitlines()} - listed == set()
+
+
 def test_the_index_of_decisions_is_right() -> None:
     rows = re.findall(
         r"^\| (\d+) \| \[(.*?)\]\(([\w-]+\.md)\) \| (.*) \|$", text_of("docs/adr/README.md"), re.MULTILINE

@@ -204,7 +204,7 @@ def folders_in(folder: Path) -> set[str]:
 
 
 def test_clouds_share_the_names_of_their_modules() -> None:
-    """Whoever knows one cloud's folder finds the same thing in another's: ADR 21 says what each module is for. A cloud
+    """Whoever knows one cloud's folder finds the same thing in another's (ADR 40). A cloud
     that is not proven may lack most of them."""
     names = {name: modules_in(ROOT / "providers" / name) for name in PROVEN_CLOUDS}
     everywhere = set.intersection(*names.values())
