@@ -12,7 +12,7 @@ from trainplan.planner.api.after_run import after_run
 from trainplan.planner.api.calls import library_call
 from trainplan.planner.api.data_steps import check_at_launch
 from trainplan.planner.api.job_files import with_limits
-from trainplan.planner.api.launching import Choices, Limits, begin, offered
+from trainplan.planner.api.launching import Begun, Choices, Limits, begin, instead_of_pilots, offered
 from trainplan.planner.api.piloting import cap_of, limits_after_pilots
 from trainplan.planner.api.plan import Offer, Plan
 from trainplan.planner.api.python_desk import Interrupted, leave_running, python_desk, python_pilots
@@ -26,8 +26,10 @@ from trainplan.pricing.money import written_amount
 from trainplan.providers.registry import THIS_MACHINE
 
 if TYPE_CHECKING:
-    from trainplan.planner.api.launching import Begun, Desk, Offered
+    from trainplan.planner.api.launching import Desk, Offered
+    from trainplan.planner.api.living_run import Known
     from trainplan.planner.api.piloting import PilotDesk
+    from trainplan.planner.runs.proposal.pilots import Cap
     from trainplan.planner.runs.run import Run as JournalRun
     from trainplan.workloads.job import TrainingJob
 
@@ -70,10 +72,16 @@ def launch(  # noqa: PLR0913  each is a choice of the person's
         job = check_at_launch(_capped(_plan_of(offer).job._training_job, cap_usd), told)
         around = build.surroundings(load_settings(os.environ), calibrates=True)
         limits = Limits(cap_usd, is_agreed=yes)
+        known: Known | None = None
         if pilots_usd is not None:
-            desk = python_pilots(around, is_agreed=yes, quiet=quiet)
-            limits = _after_pilots(job, query, limits, pilots_usd, desk)
-        proposed = offered(job, query, around, limits)
+            cap = _pilots_cap(pilots_usd, cap_usd)
+            with python_desk(around, told, quiet=quiet) as opened:
+                found = instead_of_pilots(offered(job, query, around, limits), choices, opened)
+                if isinstance(found, Begun):
+                    return recorded_run(_launched(found, opened).run_id)
+            known = found
+            limits = _after_pilots(job, query, limits, cap, python_pilots(around, is_agreed=yes, quiet=quiet))
+        proposed = offered(job, query, around, limits, known)
         _refuse_bill(proposed, cap_usd)
         with python_desk(around, told, quiet=quiet) as opened:
             run = _launched(begin(proposed, choices, opened), opened)
@@ -106,15 +114,17 @@ def _plan_of(offer: Offer | Plan) -> Plan:
     return offer if isinstance(offer, Plan) else offer.plan
 
 
-def _after_pilots(
-    job: TrainingJob, query: PlanQuery, limits: Limits, pilots_usd: float | Decimal, desk: PilotDesk
-) -> Limits:
+def _pilots_cap(pilots_usd: float | Decimal, cap_usd: Decimal) -> Cap:
     cap = cap_of("--pilot", str(pilots_usd))
-    if limits.max_cost_usd == 0:
+    if cap_usd == 0:
         raise BadInputError(
             "--pilot: with max_cost_usd=0 the run goes only where nothing bills, and there is nothing to save",
             "leave it out, or give a cap above 0",
         )
+    return cap
+
+
+def _after_pilots(job: TrainingJob, query: PlanQuery, limits: Limits, cap: Cap, desk: PilotDesk) -> Limits:
     try:
         return limits_after_pilots(job, query, cap, limits, desk)
     except Detached as left:

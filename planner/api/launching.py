@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from trainplan.planner.api import build
 from trainplan.planner.api.ask import confirm
 from trainplan.planner.api.data_steps import bring, refuse_among_images, send_brought
-from trainplan.planner.api.living_run import Beside, Joined, differing_text
+from trainplan.planner.api.living_run import Beside, Joined, Known, differing_text
 from trainplan.planner.api.view import View
 from trainplan.planner.datasets.transfer import DataTransfer
 from trainplan.planner.errors import RefusedError, ThisMachineError
@@ -79,8 +79,7 @@ class Limits(NamedTuple):
 class Offered:
     """What a launch proposes: where, within which limits, what the data takes to get there, and the job's parts that
     others made. `job` is as it is trained: a folder that is sent to our own storage has an address there. `most_usd` is
-    what the job may be planned to cost at a placement of the proposal (None: a person agrees to each). `began` is
-    the journal's version when the command began."""
+    what the job may be planned to cost at a placement of the proposal (None: a person agrees to each)."""
 
     job: TrainingJob
     proposal: Proposal
@@ -88,7 +87,7 @@ class Offered:
     limits: Limits
     most_usd: Decimal | None
     foreign: tuple[str, ...]
-    began: int = 0
+    known: Known
 
     @property
     def providers(self) -> list[str]:
@@ -134,9 +133,12 @@ class Begun:
     has_ended: bool = False
 
 
-def offered(job: TrainingJob, query: PlanQuery, around: Surroundings, limits: Limits) -> Offered:
-    """What would be launched; nothing is asked, sent or recorded. Raises PlanError."""
-    began = _version(around.settings)  # the proposal may take a while
+def offered(
+    job: TrainingJob, query: PlanQuery, around: Surroundings, limits: Limits, known: Known | None = None
+) -> Offered:
+    """What would be launched; nothing is asked, sent or recorded. `known` is what the command knew before its pilots.
+    Raises PlanError."""
+    known = known or Known(_version(around.settings))  # the proposal may take a while
     proposal, transfer = make_proposal_with_data(job, query, around, lambda at: bring(job, at, around.settings))
     limits = limits.of(proposal)
     proposal = within(proposal, most := limits.most_usd(proposal))
@@ -144,7 +146,7 @@ def offered(job: TrainingJob, query: PlanQuery, around: Surroundings, limits: Li
     foreign = (*foreign_parts(job), *readers(job, proposal.offers))
     return Offered(
         job=transfer.job, proposal=proposal, transfer=transfer, limits=limits, most_usd=most, foreign=foreign,
-        began=began,
+        known=known,
     )  # fmt: skip
 
 
@@ -157,36 +159,68 @@ def _version(settings: Settings) -> int:
         return 0
 
 
+def instead_of_pilots(offer: Offered, choices: Choices, desk: Desk) -> Begun | Known:
+    """What a launch comes to before its pilots are paid: the run of the job that it attaches to, or whose model is at
+    home or on its way there. Where it goes on with its pilots, what is known of other runs.
+
+    Raises what `begin` raises before its question: no pilot is paid for a run that may not begin.
+    """
+    runner = desk.runner(offer.proposal.targets[0].offer.provider)
+    beside = _beside(offer, choices, desk, runner)
+    try:
+        _join(offer, choices, desk, runner, beside)
+        _drafted(offer, choices, runner)
+    except Joined as joined:
+        return _joined_to(joined.run, offer, choices, desk)
+    if lines := _trained_lines(offer, choices, runner):
+        desk.show(lines)
+    return beside.known
+
+
 def begin(offer: Offered, choices: Choices, desk: Desk) -> Begun:
     """The run, once somebody has agreed to it: its data is sent, and it is in the journal. Nothing is created yet.
 
     Raises DeclinedError where somebody says no, BadInputError where nobody can be asked, PlanError.
     """
     runner = desk.runner(offer.proposal.targets[0].offer.provider)
-    beside = Beside(
-        runner, offer.job, desk.view, assume_yes=offer.limits.is_agreed, another=choices.another, began=offer.began
-    )
+    beside = _beside(offer, choices, desk, runner)
     try:
-        beside.look()
-        if not choices.fresh:
-            _refuse_trained(offer, runner, desk.view)
-            if not choices.another:
-                _refuse_again(offer, choices, runner, desk.view)
+        _join(offer, choices, desk, runner, beside)
         run, make_request = _begun(offer, choices, desk, runner, beside)
     except Joined as joined:
-        run, around = joined.run, desk.around
-        if run.live and (different := differing_text(run, offer.job, choices.output)):
-            desk.view.show(Message(different))
-        runner = desk.runner(run.provider)
-        make_request = build.further_requests(runner, run, around.provider_of, around.settings)
-        return Begun(
-            runner=runner,
-            run=run,
-            make_request=make_request,
-            images=offer.transfer.folder,
-            has_ended=run.phase is Phase.DONE,
-        )
+        return _joined_to(joined.run, offer, choices, desk)
     return Begun(runner=runner, run=run, make_request=make_request, images=offer.transfer.folder)
+
+
+def _beside(offer: Offered, choices: Choices, desk: Desk, runner: Runner) -> Beside:
+    limits = offer.limits
+    return Beside(
+        runner, offer.job, desk.view, offer.known, assume_yes=limits.is_agreed, another=choices.another
+    )  # fmt: skip
+
+
+def _join(offer: Offered, choices: Choices, desk: Desk, runner: Runner, beside: Beside) -> None:
+    """Raises Joined, or RefusedError, where the job is not to be trained: a run of it lives, or has trained it."""
+    beside.look()
+    if choices.fresh:
+        return
+    _refuse_trained(offer, runner, desk.view)
+    if not choices.another:
+        _refuse_again(offer, choices, runner, desk.view)
+
+
+def _joined_to(run: Run, offer: Offered, choices: Choices, desk: Desk) -> Begun:
+    around = desk.around
+    if run.live and (different := differing_text(run, offer.job, choices.output)):
+        desk.view.show(Message(different))
+    runner = desk.runner(run.provider)
+    return Begun(
+        runner=runner,
+        run=run,
+        make_request=build.further_requests(runner, run, around.provider_of, around.settings),
+        images=offer.transfer.folder,
+        has_ended=run.phase is Phase.DONE,
+    )
 
 
 def _refuse_trained(offer: Offered, runner: Runner, view: View) -> None:
@@ -212,11 +246,13 @@ def _refuse_trained(offer: Offered, runner: Runner, view: View) -> None:
 
 
 def _refuse_again(offer: Offered, choices: Choices, runner: Runner, view: View) -> None:
-    """Where nobody is asked, raises Joined with a run of this very job that has succeeded and whose model is at home;
-    RefusedError where the model is wanted in another folder. Only of a set with a name is it known that its images are
-    the same: a folder, an address, and what a script reads are in no digest, and such a job is trained again."""
+    """Where nobody is asked, nor was before pilots, raises Joined with a run of this very job that has succeeded and
+    whose model is at home; RefusedError where the model is wanted in another folder. Only of a set with a name is it
+    known that its images are the same: a folder, an address, and what a script reads are in no digest, and such a job
+    is trained again."""
     job = offer.job
-    run = _trained(offer, runner) if offer.limits.is_agreed else None
+    limits = offer.limits
+    run = _trained(offer, runner) if limits.is_agreed and limits.agreed is None else None
     weights = job.model.weights
     if run is None or job.script is not None or job.data.name is None or weights not in (None, IMAGENET):
         return
@@ -236,24 +272,38 @@ def _trained_text(run: Run) -> str:
     return f"run {run.run_id} of {day} has trained this very job, and its model is in {run.model_folder}"
 
 
+def _trained_lines(offer: Offered, choices: Choices, runner: Runner) -> list[str]:
+    """What a question to launch the job has of a run that has trained it."""
+    if choices.fresh or choices.another or (run := _trained(offer, runner)) is None:
+        return []
+    return [f"{_trained_text(run)}: this launch trains it once more"]
+
+
+def _drafted(offer: Offered, choices: Choices, runner: Runner) -> tuple[Run, Run | None]:
+    """The run as it would be, and the ended one that it would go on with. Raises PlanError where its model could not be
+    put into its folder."""
+    job, proposal = offer.job, offer.proposal
+    draft = offer.limits.draft(runner.draft(job, proposal.targets, proposal.slow_end, choices.output))
+    earlier = None if choices.fresh else runner.resumable(job, offer.providers)
+    folder = Path(earlier.model_folder if earlier and choices.output is None else draft.model_folder)
+    refuse_among_images(folder, offer.transfer.folder or job.data.path, "--output")
+    refuse_unwritable(folder)
+    runner.refuse_taken(folder, earlier.run_id if earlier else draft.run_id)
+    return draft, earlier
+
+
 def _begun(offer: Offered, choices: Choices, desk: Desk, runner: Runner, beside: Beside) -> tuple[Run, MakeRequest]:
     around, job, proposal, limits = desk.around, offer.job, offer.proposal, offer.limits
     factory, view, transfer = around.provider_of, desk.view, offer.transfer
     first_at = factory(proposal.targets[0].offer.provider)
     clock = build.clock_of(first_at)
-    draft = limits.draft(runner.draft(job, proposal.targets, proposal.slow_end, choices.output))
-    earlier = None if choices.fresh else runner.resumable(job, offer.providers)
-    folder = Path(earlier.model_folder if earlier and choices.output is None else draft.model_folder)
-    refuse_among_images(folder, transfer.folder or job.data.path, "--output")
-    refuse_unwritable(folder)
-    runner.refuse_taken(folder, earlier.run_id if earlier else draft.run_id)
+    draft, earlier = _drafted(offer, choices, runner)
     key, client_id = RunKeys(around.settings.home).key, build.client(around.settings).id
     request = request_for(job, clock, client=client_id, data=transfer.files, key=key)
     watchful = Watchful(factory, clock.now, proposal.offers)
     lines = (*brought_lines(job), *transfer.lines, *limit_lines(draft, request, first_at, clock.now()))
     lines += _beginning(runner, job, offer.providers, earlier, fresh=choices.fresh)
-    if not (choices.fresh or choices.another) and (trained := _trained(offer, runner)) is not None:
-        lines += (f"{_trained_text(trained)}: this launch trains it once more",)
+    lines += tuple(_trained_lines(offer, choices, runner))
     view.pause_for(lambda: _ask(offer, lines, desk.show))
     if transfer.is_missing:  # the time of the run begins with its data
         view.pause_for(lambda: send_brought(transfer, first_at))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from trainplan.planner.api.ask import Reply, Terminal, ask, confirm, terminal_here, unanswered
 from trainplan.planner.clock import Clock, SystemClock
@@ -34,30 +34,30 @@ class Joined(Exception):
         self.run = run
 
 
+class Known(NamedTuple):
+    """What a launch knows of other runs: the journal's `version` when its command began, and the runs of its job that
+    the person wants another one beside."""
+
+    version: int
+    agreed: frozenset[RunId] = frozenset()
+
+
 class Beside:
     """Whether a launch rents a machine although a run of its job lives, or has succeeded since this command began.
 
-    `another`: it does, whatever lives. `assume_yes`: it attaches, and nobody is asked. `began` is the journal's
-    version when the command began: a run that another command has finished since is not trained once more.
+    `another`: it does, whatever lives. `assume_yes`: it attaches, and nobody is asked. A run that another command has
+    finished since the version that is `known` is not trained once more.
     """
 
     def __init__(
-        self,
-        runner: Runner,
-        job: TrainingJob,
-        view: View,
-        *,
-        assume_yes: bool,
-        another: bool,
-        began: int | None = None,
+        self, runner: Runner, job: TrainingJob, view: View, known: Known, *, assume_yes: bool, another: bool
     ) -> None:
         self._runner = runner
         self._job = job
         self._view = view
         self._assume_yes = assume_yes
         self._another = another
-        self._began = began
-        self._agreed: set[RunId] = set()
+        self.known = known
 
     def look(self) -> None:
         """Raises Joined to attach to a run that lives, DeclinedError where the person wants neither, BadInputError
@@ -80,13 +80,13 @@ class Beside:
     def _living(self) -> Run | None:
         if self._another:
             return None
-        return self._runner.living(self._job, self._agreed) or self._finished_meanwhile()
+        return self._runner.living(self._job, self.known.agreed) or self._finished_meanwhile()
 
     def _finished_meanwhile(self) -> Run | None:
         run = self._runner.journal.ended_of(self._job.digest())
-        if run is None or self._began is None or run.outcome is not Outcome.SUCCEEDED:
+        if run is None or run.outcome is not Outcome.SUCCEEDED:
             return None
-        return run if self._runner.journal.has_ended_since(run.run_id, self._began) else None
+        return run if self._runner.journal.has_ended_since(run.run_id, self.known.version) else None
 
     def _decide(self, living: Run) -> None:
         """Look at a run that has a machine before speaking of it. A run that has ended by itself is not launched once
@@ -108,7 +108,7 @@ class Beside:
             self._view.show(Message(f"{living_text(living)}: attaching to it (--another launches another)"))
             raise Joined(living)
         self._view.pause_for(lambda: ask_about(living, terminal_here(), SystemClock()))
-        self._agreed.add(living.run_id)
+        self.known = self.known._replace(agreed=self.known.agreed | {living.run_id})
 
 
 def living_text(run: Run) -> str:

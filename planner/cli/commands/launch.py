@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +14,17 @@ import typer
 from trainplan.planner.api import build
 from trainplan.planner.api.data_steps import check_at_launch
 from trainplan.planner.api.job_files import read_job_file, with_limits
-from trainplan.planner.api.launching import Choices, Desk, Limits, Offered, begin, offered
+from trainplan.planner.api.launching import (
+    Begun,
+    Choices,
+    Desk,
+    Limits,
+    Offered,
+    begin,
+    instead_of_pilots,
+    offered,
+)
+from trainplan.planner.api.living_run import Known
 from trainplan.planner.api.piloting import all_pilots_first, cap_of, limits_after_pilots
 from trainplan.planner.cli import options
 from trainplan.planner.cli.live_view import LiveView
@@ -24,6 +36,7 @@ from trainplan.planner.planning.build_plan import PlanQuery
 from trainplan.planner.runs.execution.executor import Detached
 from trainplan.planner.runs.proposal.dry_run import DryRun
 from trainplan.planner.runs.proposal.make_proposal import Surroundings
+from trainplan.planner.runs.proposal.pilots import Cap
 from trainplan.planner.runs.runner import request_for
 from trainplan.planner.runs.telling.news import News
 from trainplan.planner.settings import Settings
@@ -78,39 +91,50 @@ def command(
     options.refresh_daily(settings := options.settings())
     around = build.surroundings(settings, calibrates=not dry_run)
     limits = Limits(None if max_cost is None else options.max_cost(max_cost), is_agreed=yes)
+    choices = Choices(fresh=fresh, another=another, output=output)
+    known: Known | None = None
     if pilot is not None and not dry_run:
+        cap, offer = cap_of("--pilot", pilot), offered(job, query, around, limits)
+        with _desk(around, told, quiet=quiet) as desk:
+            found = instead_of_pilots(offer, choices, desk)
+            if isinstance(found, Begun):
+                _follow(found, desk, as_json, detach=detach)
+                return
+        known = found
         try:
-            limits = _after_pilots(limits, job, query, around, pilot, detach=detach)
+            limits = _after_pilots(limits, job, query, around, cap, detach=detach)
         except Detached as left:
             print_left(left.run, as_json)
             raise typer.Exit(int(ExitCode.INTERRUPTED)) from None
-    offer = offered(job, query, around, limits)
+    offer = offered(job, query, around, limits, known)
     if dry_run:
         _print_requests(offer, settings, as_json)
         return
-    with LiveView(sys.stderr, build.clock().now, told, quiet=quiet) as view, build.journal(settings) as journal:
+    with _desk(around, told, quiet=quiet) as desk:
+        _follow(begin(offer, choices, desk), desk, as_json, detach=detach)
+
+
+@contextmanager
+def _desk(around: Surroundings, told: list[str], *, quiet: bool) -> Iterator[Desk]:
+    with LiveView(sys.stderr, build.clock().now, told, quiet=quiet) as view, build.journal(around.settings) as journal:
         client = person(view, News(journal, around.provider_of, build.clock()))
-        desk = Desk(around=around, journal=journal, view=view, person=client, show=show_aside)
-        begun = begin(offer, Choices(fresh=fresh, another=another, output=output), desk)
-        if begun.has_ended:
-            print_ended_receipt(begun.run, journal, as_json)
-            return
-        follow(begun.runner, begun.run, begun.make_request, as_json, until_launched=detach, images=begun.images)
+        yield Desk(around=around, journal=journal, view=view, person=client, show=show_aside)
+
+
+def _follow(begun: Begun, desk: Desk, as_json: bool, *, detach: bool) -> None:
+    if begun.has_ended:
+        print_ended_receipt(begun.run, desk.journal, as_json)
+        return
+    follow(begun.runner, begun.run, begun.make_request, as_json, until_launched=detach, images=begun.images)
 
 
 def _after_pilots(
-    limits: Limits,
-    job: TrainingJob,
-    query: PlanQuery,
-    around: Surroundings,
-    typed_cap: str,
-    *,
-    detach: bool,
+    limits: Limits, job: TrainingJob, query: PlanQuery, around: Surroundings, cap: Cap, *, detach: bool
 ) -> Limits:
     """Run the pilots that are worth their cost, and return the limits of the run that follows. With `detach` no command
     follows the run, so that it cannot compare machines: then the machine that ranks first gets a pilot too, and the
     launch asks its own question."""
-    cap, desk = cap_of("--pilot", typed_cap), pilot_desk(around, is_agreed=limits.is_agreed)
+    desk = pilot_desk(around, is_agreed=limits.is_agreed)
     if detach:
         all_pilots_first(job, query, cap, desk)
         return limits

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -195,7 +196,7 @@ def test_a_cap_of_a_launch_that_is_too_small_for_any_pilot_names_its_own_option(
     said = plan("launch", "job.yaml", *PAIR, "--pilot", "0.10", "--yes")
     assert said.code == 2
     assert re.fullmatch(r"--pilot \d\.\d\d", said.hint)
-    assert not (tmp_path / "home" / "journal.sqlite").exists()
+    assert runs(tmp_path) == []
 
 
 def test_no_pilot_is_paid_for_a_run_that_may_not_cost_so_much(tmp_path: Path) -> None:
@@ -203,6 +204,47 @@ def test_no_pilot_is_paid_for_a_run_that_may_not_cost_so_much(tmp_path: Path) ->
     assert said.code == 3
     assert "above the $0.50 of --max-cost" in said.error
     assert runs(tmp_path) == []
+
+
+def test_no_pilot_is_paid_for_a_job_that_was_trained_or_whose_run_lives(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(LONG.replace("8000", "4000"))
+    launch = ("launch", "job.yaml", *PAIR)
+    trained = plan(*launch, "--yes", "--output", tmp_path / "model", "--json").json["run_id"]
+    for more in ((), ("--detach",)):
+        said = plan(*launch, "--pilot", "6", "--yes", "--json", *more)
+        assert (said.code, said.json["run_id"], said.json["outcome"]) == (0, trained, "succeeded")
+        assert "nothing was launched (--fresh or --another trains it once more)" in said.err
+    elsewhere = plan(*launch, "--pilot", "6", "--yes", "--output", tmp_path / "other")
+    assert (elsewhere.code, elsewhere.hint) == (4, "--fresh or --another trains it once more")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine").write_text("")
+    full = plan(*launch, "--pilot", "6", "--yes", "--fresh", "--output", tmp_path / "full")
+    assert (full.code, full.hint) == (2, "choose another --output")
+    asked = plan(*launch, "--pilot", "6")
+    assert "this launch trains it once more\n" in asked.err[: asked.err.index("together never cost more than")]
+    assert len(runs(tmp_path)) == 1
+    again = plan(*launch, "--yes", "--fresh", "--detach", "--json").json["run_id"]
+    attached = plan(*launch, "--pilot", "6", "--yes", "--detach", "--json")
+    assert attached.json["run_id"] == again
+    assert ": attaching to it (--another launches another)" in attached.err
+    assert len(runs(tmp_path)) == 2
+
+
+def test_whoever_agrees_to_pilots_of_a_trained_job_has_it_trained_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "job.yaml").write_text(LONG.replace("8000", "4000"))
+    launch = ("launch", "job.yaml", *PAIR, "--json")
+    first = plan(*launch, "--yes", "--output", tmp_path / "model").json["run_id"]
+    person, terminal = os.openpty()
+    os.write(person, b"y\n")
+    with os.fdopen(terminal) as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        said = plan(*launch, "--pilot", "6")
+    os.close(person)
+    assert (said.code, said.json["outcome"]) == (0, "succeeded")
+    newest, measured, trained = runs(tmp_path)
+    assert (newest.run_id, measured.max_steps is not None, trained.run_id) == (said.json["run_id"], True, first)
 
 
 def test_a_launch_without_a_pilot_that_is_worth_it_goes_on(tmp_path: Path) -> None:
