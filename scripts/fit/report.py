@@ -20,7 +20,6 @@ from scripts.fit.memory import memory_lines, peak_lines
 from scripts.fit.processors import processor_lines
 from scripts.fit.report_text import (
     BEGINNING,
-    BY_FOLD,
     BY_GPU,
     COVERAGE,
     DECISION,
@@ -103,17 +102,6 @@ LINES = tuple(
     Line(test=test, title=title, at_most=most, figure=figure, of=of) for test, title, most, figure, of in _LINES
 )
 
-_LEFT_OUT = (
-    (names.UNSEEN_NET, "a VGG"),
-    (names.SOURCE, "a source"),
-    (names.ARCHITECTURE, "an architecture"),
-    (names.SHARING, "several GPUs of a source, its rows of one GPU kept"),
-    (names.SHARING_STRICT, "several GPUs of a source, all its rows of that GPU"),
-    (names.LIBRARY, "several GPUs, a library"),
-    (names.DATA_PARALLEL, "several GPUs under `nn.DataParallel`"),
-    (names.PRECISION, "a precision of a GPU"),
-)
-
 
 def figures(tested: Sequence[Tested]) -> dict[str, float]:
     """The figure of each test, for the model file."""
@@ -131,7 +119,6 @@ def write_report(rows: Sequence[Row], tested: Sequence[Tested], totals: Sequence
     lines += ["## What a source moves", "", MOVES, *moved, ""]
     lines += ["## The decision", "", DECISION, *decision_lines(decided), ""]
     lines += ["## GPU by GPU", "", BY_GPU, *_by_gpu(rows, tested), ""]
-    lines += ["## Fold by fold", "", BY_FOLD, *(_by_fold(tested, *test) for test in _LEFT_OUT), ""]
     lines += ["## The worst rows, and why", "", *_worst(rows, tested), "", PUBLISHED]
     lines += ["## Whole runs", "", WHOLE_RUNS, *total_lines(totals), "", WHOLE_RUN_PARTS]
     lines += [WHOLE_RUNS_ASKED, *whole_run_lines(), ""]
@@ -259,14 +246,6 @@ def _by_gpu(rows: Sequence[Row], tested: Sequence[Tested]) -> list[str]:
         bias = mean(row.error for row in part)
         lines.append(f"| {name} | {len(part)} | {mean(errors):.1%} | {median(errors):.1%} | {bias:+.1%} |")
     return lines
-
-
-def _by_fold(tested: Sequence[Tested], test: str, title: str) -> str:
-    told = []
-    for part in _worst_first(tested, test):
-        error, bias = mean(abs(row.error) for row in part), mean(row.error for row in part)
-        told.append(f"{part[0].fold} {error:.1%} ({bias:+.1%}, {len(part)})")
-    return f"- Left out, {title}: {'; '.join(told)}."
 
 
 def _worst_first(tested: Sequence[Tested], test: str) -> list[list[Tested]]:

@@ -11,26 +11,20 @@ five measurements; `plan estimate` shows it beside each answer.
 
 <!-- the table of questions -->
 
-Elsewhere on this page: [the ten rows that are furthest off](#the-worst-rows-and-why), [is the first row the cheapest](#the-decision),
+Elsewhere on this page: [the rows that are furthest off](#the-worst-rows-and-why), [is the first row the cheapest](#the-decision),
 [hours of a whole run](#whole-runs), [several GPUs with PyTorch](#several-gpus-with-pytorch),
 [several machines](#several-machines), [memory](#memory), [a processor](#hosts-without-accelerator),
 [prices](#prices), [what is missing](#what-is-missing).
 
 Made by `make accuracy`; do not edit. For each fold the constants, variances and corrections are fitted anew without the
-rows left out. The folds follow from the rows' model, source, device and precision (`scripts/fit/folds.py`); the shuffle
-of single configurations is in `scripts/fit/folds.json`. Rows: VGG, training, quality A and B, on a device with known
-rates. An error is (predicted - measured) / measured; MAPE is the mean of its absolute value. The interval that a fold is
-held against comes from the errors of the other folds, and no error of a row of the fold in another test is among them.
-Steps of other nets say how links and libraries share (`scripts/fit/pairs.py`) and how far versions of a program are
-apart on a device (`scripts/fit/others.py`); of a source, a device or a library that is left out, they are left out too.
-"One alone known" may therefore be another net on one device under the same version.
+rows left out (`scripts/fit/folds.py`). Rows: VGG, training, quality A and B, on a device with known rates. An error is
+(predicted - measured) / measured; MAPE is the mean of its absolute value. The interval that a fold is held against comes
+from the errors of the other folds. Steps of other nets count for links and libraries (`scripts/fit/pairs.py`) and for versions of
+a program (`scripts/fit/others.py`), except those of what is left out.
 """
 
 BY_GPU = """How far the predictions for a GPU are off whose rows were all left out. "Alone": no other one of its architecture was
 measured.
-"""
-
-BY_FOLD = """MAPE (bias, rows) of each fold.
 """
 
 # Why the worst rows are off: how the id begins, what the fold's name holds, and the reason; the first that fits.
@@ -52,101 +46,83 @@ WHY = (
 
 PUBLISHED = """## Published predictors beside it
 
-Figures as their sources state them (opened unless marked), for what they predict; none is on the same rows.
+Figures as their sources state them, for what they predict; none is on the same rows.
 
-| predictor | test | figure | here |
-|---|---|---|---|
-| Justus et al. 2018 (github:CDECatapult/ml-performance-prediction) | convolution layers, GPUs known / V100 left out | 10.9 % / 39.6 % mean error | whole VGG, unseen GPU: see above |
-| PreNeT, ICPE'25 (github:pacslab/PreNeT) | VGG-16, P100 / best / V100 notebook | 27.65 % / 4.50 % / 13.96 % | unseen VGG, known GPU |
-| ResPerfNet (abstract) | LeNet, AlexNet, VGG16 on GTX 1080 Ti | 8.4 % MAPE | unseen VGG, known GPU |
-| Habitat, ATC'21 (github:geoffxy/habitat) | profiled on one GPU, predicted on five others, no VGG | 11.8 % | unseen GPU (nothing is profiled) |
-| NeuSight, ASPLOS'25 (github:sitar-lab/NeuSight), recomputed from its summary | training, unseen GPUs | 10.4 % (Habitat there: 725.8 %, roofline 31.9 %) | unseen GPU |
-| spotDNN (github:spotDNN/spotDNN) | profile of the same net on the same GPU | 0.2-2.5 % | held-out configuration |
-| Srifty (abstract) | iteration latency on EC2 | 8 % | several GPUs |
-| DNNPerf / PerfSeer (abstracts) | training time, RTX 3090 and others | 7.4 % / 5.1 % | unseen VGG, known GPU |
-| plain non-negative least squares over per-layer FLOPs and bytes, per device, on these EC2 rows | unseen VGG / VGG between / configuration (median) | 10.8 % / 6.0 % / 3.0 % | first three lines of the tests |
+| predictor | test | figure |
+|---|---|---|
+| Justus et al. 2018 (github:CDECatapult/ml-performance-prediction) | convolution layers, GPUs known / V100 left out | 10.9 % / 39.6 % mean error |
+| PreNeT, ICPE'25 (github:pacslab/PreNeT) | VGG-16, P100 / best / V100 notebook | 27.65 % / 4.50 % / 13.96 % |
+| Habitat, ATC'21 (github:geoffxy/habitat) | profiled on one GPU, predicted on five others, no VGG | 11.8 % |
+| NeuSight, ASPLOS'25 (github:sitar-lab/NeuSight), recomputed from its summary | training, unseen GPUs | 10.4 % (Habitat there: 725.8 %, roofline 31.9 %) |
+| spotDNN (github:spotDNN/spotDNN) | profile of the same net on the same GPU | 0.2-2.5 % |
+| non-negative least squares per device, on these EC2 rows | unseen VGG / VGG between / configuration (median) | 10.8 % / 6.0 % / 3.0 % |
 """
 
 # What is said of a missed coverage, by test.
 COVERAGE = {
-    "unseen_gpu": "A card is off as a whole, so each counts once in the width, and 80 % of cards stay within it; of the rows fewer do, since K80, V100 and RTX 3090 have most of them. Each row counted once instead, 70 % of the rows would be covered, at a width of 1.81 (2026-11-23).",
-    "unseen_architecture": "The three that are tested are nearer than cards in general: whether a sibling was measured says too little of the error to have a width of its own, and K80, which is the farthest off, widens all.",
+    "unseen_gpu": "A card counts once in the width, and 80 % of cards stay within it; of the rows fewer do, since K80, V100 and RTX 3090 have most of them.",
+    "unseen_architecture": "The three that are tested are nearer than cards in general.",
 }
 
 SHARING = """A step of several devices takes what one takes, plus the bytes of its gradients over the link's speed times the library's
-reach, plus a time and a share of the step for each doubling of the devices. NVLink's speed is that of its first
-generation. The constants are of the shipped model; steps of other nets on one device and on several count in them
-(`scripts/fit/pairs.py`). A library without rows has the plausible constants and the interval of a library left out.
-The spread is the root of the mean square of the logarithms of the errors, each fold once.
+reach, plus a time and a share of the step for each doubling of the devices. A library without rows has plausible constants and the
+interval of a library left out. The spread is the root of the mean square of the logarithms of the errors, each fold once.
 """
 
 MOVES = """Each figure with the held-out predictions of a source's rows, less the figure without them. A source of fewer than ten
 rows may not move "unseen GPU" by more than 1 point, "unseen source" by more than 2, or the width of `modelled` by more
-than 0.10; a test holds it, and `scripts/fit/influence.py` says why and what to do.
+than 0.10; a test holds it (`scripts/fit/influence.py`).
 """
 
-DECISION = """Two readings. Every candidate's throughput is held out: for an unseen GPU each of the four is predicted by a model
-that never saw that card, so no two of them share their error. Or one candidate is held out and the others are known,
-as they are to whoever asks. A source that is unseen leaves K80 and V100 alone, which another source measured.
+DECISION = """Is the row that ranks first the cheapest? Either every candidate's throughput is held out (each by a model that never saw that
+card), or one candidate is held out and the others are known.
 """
 
-SHARED_STEPS = """Steps of several GPUs by torch's DistributedDataParallel, and of TPU slices, asked as a person asks (the shipped model, no source),
-beside what was published. `python -m scripts.fit.shared_steps` prints this table alone, in seconds. The step on one device is
-fitted to no row of several but MLPerf's. The gain is that of several GPUs over one in the same program; the last column
-has it by links and libraries as they are taken to be before any row is seen. What is off is the step on one GPU, not the sharing:
-pycls' RegNets have no sibling on a V100. The rows of TPUs are of programs that were tuned for MLPerf, and of PyTorch/XLA, which multiplies in
-16 bits where its tensors have 32: a plain program is estimated at 0.3 to 0.9 of them. From 16 to 64 chips MLPerf's gain was 4.01, the
-estimate's is 3.74.
+SHARED_STEPS = """Steps of several GPUs by torch's DistributedDataParallel, and of TPU slices, as the shipped model answers without a source,
+beside what was published (`python -m scripts.fit.shared_steps`). The gain is that of several GPUs over one in the same program; the
+last column has it with links and libraries as they are assumed before any row. What is off is the step on one GPU, not the sharing:
+pycls' RegNets have no sibling on a V100. The rows of TPUs are of programs that were tuned for MLPerf, and of PyTorch/XLA, which
+multiplies in 16 bits where its tensors have 32: a plain program is estimated at 0.3 to 0.9 of them.
 """
 
-SEVERAL_MACHINES = """Seconds of a step, or of one all-reduce, as published (`planner/throughput/data/scaling.csv`) and as computed from the
-rate of one machine. `make accuracy` prints this table and `python -m scripts.fit.scaling` it alone, in seconds. The last column
-has constants that were fitted without the row's source. Rows of Horovod and BytePS state no rates but efficiencies and
-ratios; a Pascal card without a name is taken for a P100, and a network that is not told for 10 Gbit/s. No run of the
-trainer itself on several rented machines was measured, and how much of the exchange its backward pass hides is not known:
-the low end of an estimate hides nothing.
+SEVERAL_MACHINES = """Seconds of a step, or of one all-reduce, as computed from the rate of one machine, over the published ones
+(`planner/throughput/data/scaling.csv`; `python -m scripts.fit.scaling` prints every row). The last columns have constants fitted
+without the source. A Pascal card without a name is taken for a P100, and a network of unknown speed for 10 Gbit/s. No
+run of the trainer itself on several rented machines was measured: the low end of an estimate hides nothing of the exchange.
 """
 
-MEMORY = """What XLA's memory analysis says of compiled training steps (`tests/data/xla_memory.csv`, made by
-`benchmarks/memory_xla.py` with jax 0.10.2 on a CPU; nothing was run) beside the estimate for a step that XLA plans, in fp32: of
-each network the step that is furthest off. `python -m scripts.fit.memory` prints this table. The rules were found on these steps, but for
-three at other sizes (128 and 160 px), while which the rule for Adam was still changed. Chains (VGG, AlexNet, LeNet) have the fit of ADR 9, which
-errs upwards: JAX pools of 2x2 were compiled as reshapes, whose gradient takes more than a comparison with the largest pixel.
-What XLA takes of a GPU at its peak was not measured, and mixed precision cannot be compiled for a CPU.
+MEMORY = """XLA's memory analysis of compiled training steps (`tests/data/xla_memory.csv`, made by `benchmarks/memory_xla.py` with jax 0.10.2 on a
+CPU; nothing was run) beside the estimate for a step that XLA plans, in fp32: of each network the step that is furthest
+off. The rules were found on these steps, but for three at other sizes (128 and 160 px). Chains (VGG, AlexNet, LeNet) have a fit of
+their own that errs upwards. What XLA takes of a GPU at its peak was not measured, and mixed precision cannot be compiled for a CPU.
 """
 
 PEAKS = """PyTorch's peaks of training steps on an H200 (`tests/data/networks_h200.csv`, SGD with momentum, torchvision's networks,
-PyTorch 2.11, cuDNN 9.19) beside the estimate. What is kept and when is counted, not fitted; two constants of cuDNN's scratch
-space in fp32 are fitted to these peaks. VGG16 with 512 images in fp32 is furthest off: cuDNN took more scratch space than by the
-rule, and where it does not get that it computes with less. A machine is refused where the least does not fit, and marked
-`tight` where what is taken comes within 8 % of what is usable. Of 479 networks of random layers that others trained for a
-minute each on a card of 40 GB (`tests/data/random_networks_40gb.csv`, Adam), none that ran is refused; of 120 that ran out of memory
-110 are refused, 4 are `tight`, 6 are told to fit: the right answer in 97.9 of 100. What nvidia-smi shows is more than what
-the allocator hands out: it has what the allocator keeps for later, 1.7 times the estimate in the median of these.
-TensorFlow's peaks were not measured; it is taken to keep ReLU in place and no indices of a pool.
+PyTorch 2.11, cuDNN 9.19; fp32, tf32 and 16 bits) beside the estimate. What is kept and when is counted, not fitted; two constants of
+cuDNN's scratch space in fp32 are fitted to these peaks. A machine is refused where the least does not fit, and marked `tight`
+where what is taken comes within 8 % of what is usable. Of 479 networks of random layers that others trained for a minute each on a
+card of 40 GB (`tests/data/random_networks_40gb.csv`, Adam), none that ran is refused; of 120 that ran out of memory 110 are
+refused, 4 are `tight`, 6 are taken to fit: the right answer in 97.9 of 100. nvidia-smi shows more: what the allocator keeps for later, 1.7 times
+the estimate in the median of these. TensorFlow's peaks were not measured.
 """
 
-HOSTS = """`planner/throughput/host.py` is fitted by itself to steps of 21 cases on two cores of an AMD EPYC (Zen 4) under Keras on
-TensorFlow 2.21, 2026-11-21 (its comments state them); its own test holds it against some. Rows of the shipped table that
-state the vCPUs of their host are listed here with what it says of them; it was not fitted to those. Its interval is a
-factor of 1.6 for this machine where its processor is of that generation, and 2.5 for a rented one (both assumed). Other
-processors of this machine are scaled by clock and instruction set, and their interval is as wide as the errors over the
-processors below, to which nothing was fitted; two seconds of training before the first launch, or a run, replace it.
+HOSTS = """`planner/throughput/host.py` is fitted to steps of 21 cases on two cores of an AMD EPYC (Zen 4) under Keras on TensorFlow
+2.21, 2026-11-21. Its interval is a factor of 1.6 for this machine where its processor is of that generation, and 2.5 for a
+rented one (both assumed). Other processors of this machine are scaled by clock and instruction set, and their interval is as
+wide as the errors over the processors below, to which nothing was fitted; two seconds of training before the first launch, or a
+run, replace it.
 """
 
-WHOLE_RUNS = """Published times of whole runs (`planner/throughput/data/totals.csv` has the source and date of each), predicted by a
-model fitted without the run's source, through the functions of an estimate. The interval joins that of the step with
-the width that the other sources' runs ask for beyond theirs; estimates of rented machines add the width of all three
-sources. Runs of quality C have no part in it. "Beside its steps" is what a run took more than its images over the rate
-that its source states for its steps.
+WHOLE_RUNS = """Published times of whole runs (`planner/throughput/data/totals.csv`), predicted by a model fitted without the run's source. The
+interval joins that of the step with the width that the other sources' runs ask for. Runs of quality C have no part in it. "Beside
+its steps" is what a run took more than its images over the rate that its source states.
 """
 
 WHOLE_RUNS_ASKED = """### Whole runs of other networks
 
-Published hours of training on ImageNet (`tests/data/whole_runs.csv` has address, section and date), asked as a person
-asks: the shipped model, no source, the estimate's own start, validations, checkpoints and interval. `ffcv` is a loader
-and a training loop that were tuned together; an estimate is of the trainer here. `python -m scripts.fit.whole_runs`
-prints this table.
+Published hours of training on ImageNet (`tests/data/whole_runs.csv`), as the shipped model answers without a source, with the
+estimate's own start, validations, checkpoints and interval (`python -m scripts.fit.whole_runs`). `ffcv` is a loader and a training loop that were tuned
+together; an estimate is of the trainer here.
 """
 
 WHOLE_RUN_PARTS = """What a run takes beside its steps is small where its source tells both: at most 1 %, with a validation of 50,000 images
@@ -170,10 +146,8 @@ fitted to other regions, or to earlier days, and puts beside them what was read 
 """
 
 PRICES_READ = """- EC2: the lowest zone of 377 machines with GPUs in 19 regions in the first half of 2026 (skypilot-catalog v9@2c3d7ea7), and the spot pricing page of
-  2026-08-10 (spotinfo@69bcec67) in us-east-1, us-east-2, us-west-2 and eu-west-3: by Amazon's words "the lowest prices per instance type in the
-  region". The file of the zones has no day; the age is counted from the first that it can have.
-- The family's share is dearer than the region's own price in the middle (it is the 75th percentile, so that most bills are below it), and much
-  further off. Where a region has a price of its own, that is used.
+  2026-08-10 (spotinfo@69bcec67) in four regions. The age is counted from the first day that the file of the zones can have.
+- The family's share is the 75th percentile, so that most bills are below it. A region's own price is used where there is one.
 - Low prices rise most: of those below a fifth of on demand, the middle one was 1.67 times as high in August.
 - Not held against anything: Azure's spot prices (shares of other vendors), EC2 without a GPU, TPUs.
 """
@@ -181,18 +155,14 @@ PRICES_READ = """- EC2: the lowest zone of 377 machines with GPUs in 19 regions 
 SHORTFALLS = """- A step of several devices repeats itself within 13 % only, and the model is nearer to the next one (8 %) than the
   measurement itself; what widens `scaled` are a precision or a framework that was never seen on the card.
 - No step that MirroredStrategy shared is in the table, and the trainer uses it: predictions for several devices have the interval
-  of a library left out. MXNet's store on eight V100 is predicted 61 % too fast: 24 of the 56 pairs of
-  those cards reach each other through the host alone (its log), which the link does not know. PCIe through the host: 35 % off.
+  of a library left out. MXNet's store on eight V100 is predicted 61 % too fast. PCIe through the host: 35 % off.
 - The decisions that go wrong take a K80 for a V100, where T4 was not timed: Kepler has no sibling, and is predicted
   twice as fast as it is at 32 and 64 px. Both are retired.
-- With an unseen source the intervals are wide (a factor of 1.5), since one card under another framework is 1.7 times as
-  fast: without the framework, no figure of a card is better.
-- Constants, variances and widths follow from the folds; how far a constant or a variance may be from the plausible, how far a
-  correction carries over batches, the noise of tiny batches, the square in an unseen depth and which kinds count by fold were chosen once for all folds, by a person who
-  saw these figures. The tests are kinder for that than rows of which nobody knows would be.
+- With an unseen source the intervals are wide (a factor of 1.5), since one card under another framework is 1.7 times as fast.
+- How far a constant or a variance may be from the plausible, how far a correction carries over batches, and which kinds count by
+  fold were chosen once, with these figures in view. The tests are kinder for that than unknown rows would be.
 - `nn.DataParallel` without one row of that machine is a guess: how weights travel is not stated.
 - Questions for the trainer keep some orders whatever was measured ([ADR 7](adr/0007-throughput-model.md)); the tests above
-  are of rows as their sources ran them, without those between cards and precisions. More devices are never estimated slower
-  than half of them, and a small batch over a slow link may be: no row but those of `nn.DataParallel` and one of RTX 3090 is.
+  are of rows as their sources ran them, without the orders between cards and precisions.
 - No VGG row exists of Hopper, of Ada in the data centre, of a TPU or across machines; those are arithmetic alone.
 """

@@ -15,6 +15,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from statistics import median
 
 from trainplan.planner.throughput.compile import DATA
 from trainplan.planner.throughput.machines import (
@@ -170,7 +171,30 @@ def scaling_digest() -> str:
 
 
 def scaling_lines(rows: Sequence[ScalingRow]) -> list[str]:
-    """A table of every row and what it shows, for docs/accuracy.md."""
+    """A table by source, and what the rows show, for docs/accuracy.md."""
+    constants = with_width(rows)
+    beyond = {row.cells["id"]: math.exp(error) for row, error in left_out(rows)}
+    lines = [
+        "| source | runs | networks | machines | predicted over published: median | least | most "
+        "| source left out: least | most |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for source in dict.fromkeys(row.cells["source"] for row in rows):
+        known = [row for row in rows if row.cells["source"] == source and row.published]
+        if known:
+            ratios = [math.exp(row.off(constants)) for row in known]
+            apart = [beyond[row.cells["id"]] for row in known]
+            models = ", ".join(sorted({row.cells["model"] for row in known}))
+            machines = sorted({int(row.cells["machines"]) for row in known})
+            shown = f"{machines[0]} to {machines[-1]}" if len(machines) > 1 else f"{machines[0]}"
+            figures = (median(ratios), min(ratios), max(ratios), min(apart), max(apart))
+            cells = " | ".join(f"{figure:.2f}" for figure in figures)
+            lines.append(f"| {source} | {len(known)} | {models} | {shown} | {cells} |")
+    return [*lines, "", _summary(rows, constants)]
+
+
+def row_lines(rows: Sequence[ScalingRow]) -> list[str]:
+    """A table of every row, for the terminal."""
     constants = with_width(rows)
     beyond = {row.cells["id"]: error for row, error in left_out(rows)}
     lines = [
@@ -185,7 +209,7 @@ def scaling_lines(rows: Sequence[ScalingRow]) -> list[str]:
             continue
         ratios = f"{math.exp(row.off(constants)):.2f} | {math.exp(beyond[cells['id']]):.2f}"
         lines.append(f"| {what} | {row.published:.4g} | {row.predicted(constants):.4g} | {ratios} |")
-    return [*lines, "", _summary(rows, constants)]
+    return lines
 
 
 _FIGURES = {"exchange": "one all-reduce", "step": "one step", "none": "a ratio alone: not predicted"}
@@ -219,10 +243,10 @@ _NEAR = 1.15
 
 
 def main() -> int:
-    """Writes the constants and prints the table."""
+    """Writes the constants and prints the tables."""
     rows = read_scaling()
     write_scaling(with_width(rows))
-    print("\n".join(scaling_lines(rows)))  # noqa: T201
+    print("\n".join([*row_lines(rows), "", *scaling_lines(rows)]))  # noqa: T201
     return 0
 
 

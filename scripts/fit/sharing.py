@@ -47,7 +47,7 @@ def _errors(rows: Sequence[Row], tested: Sequence[Tested]) -> list[str]:
     setups = {row.measurement.id: row.setup for row in rows}
     tests: dict[tuple[Link, Library, str], dict[str, list[Tested]]] = defaultdict(lambda: defaultdict(list))
     for row in tested:
-        if row.test in (names.SHARING, names.LIBRARY, names.DATA_PARALLEL):
+        if row.test in (names.SHARING, names.DATA_PARALLEL):
             setup = setups[row.id]
             tests[setup.link, setup.library, row.test][row.fold].append(row)
     told: dict[str, list[str]] = defaultdict(list)

@@ -14,22 +14,7 @@ from trainplan.planner.throughput.values import Measurement, Question, Throughpu
 from trainplan.pricing.device_text import read_devices
 
 OWN_ROWS = Path(__file__).parents[3] / "tests" / "data" / "networks_h200.csv"
-_BEFORE = (
-    "29.5 % off in the mean and 19.7 % in the median by the model of VGG nets alone (commit 613d8aa), 24.0 and 26.2 % "
-    "before any of these rows was in a fit"
-)
 _RENTED = ("L4", "A10G", "L40S", "H100", "H200", "TPU v3", "TPU v4", "TPU v5e")
-# Images per second and interval of the model of VGG nets alone, 2026-11-26.
-_ALONE = {
-    "L4": "348 (243 to 499)",
-    "A10G": "378 (264 to 542)",
-    "L40S": "956 (667 to 1,370)",
-    "H100": "2,411 (1,682 to 3,457)",
-    "H200": "2,846 (1,985 to 4,079)",
-    "TPU v3": "600 (419 to 860)",
-    "TPU v4": "964 (672 to 1,382)",
-    "TPU v5e": "690 (482 to 990)",
-}
 _BATCH = 128
 
 
@@ -81,9 +66,8 @@ def beyond_lines() -> list[str]:
     lines = [
         f"### Questions for PyTorch on an H200, beside {len(rows)} own rows",
         "",
-        f"VGG nets were {_BEFORE}.",
-        "The model of operators is fitted to them now, but as a source's: a question has no source, and takes the "
-        "layout that PyTorch has by itself.",
+        "The model is fitted to these rows, but as a source's: a question has no source, and takes the layout that "
+        "PyTorch has by itself.",
         "",
         "| networks | precision | rows | mean error | median error | bias | inside |",
         "|---|---|---|---|---|---|---|",
@@ -104,8 +88,8 @@ def _rented_lines() -> list[str]:
     lines = [
         f"### VGG16 at 224 px, a batch of {_BATCH}, 16 bits, TensorFlow, one device",
         "",
-        "| device | images/s by the model of VGG nets alone | images/s now | basis | rows |",
-        "|---|---|---|---|---|",
+        "| device | images/s | basis | rows |",
+        "|---|---|---|---|",
     ]
     predictor = Predictor.open(read_devices(DEVICES)[0])
     net = measured_network(_vgg16_row())
@@ -128,7 +112,7 @@ def _rented_lines() -> list[str]:
             assert isinstance(now, Throughput)
             told = f"{now.images_per_second:,.0f} ({now.low:,.0f} to {now.high:,.0f})"
             rows = ", ".join(now.evidence) if now.basis == "anchored" else "-"
-            lines.append(f"| {device} | {_ALONE[device]} | {told} | {now.basis} | {rows} |")
+            lines.append(f"| {device} | {told} | {now.basis} | {rows} |")
     finally:
         predictor.close()
     return lines

@@ -20,12 +20,10 @@ if TYPE_CHECKING:
 
 HEADING = "## Networks of any kind"
 _ABOUT = """
-A network is a graph of operators, and the model of operators (ADR 42) tells its seconds. It is fitted to the rows of
-every network on one device, and MLPerf's on one machine. For each fold its constants and effects are those without
-the rows left out, exactly as the tangent of the fit has them; the variances of the levels are those of all rows. VGG
-nets on a device of other networks are predicted three parts by this model and one part by the model of VGG nets, which
-never saw the device; the parts were chosen on these folds. Networks, families and devices of fewer than 8 rows are no
-fold of their own.
+The model of operators (ADR 42) is fitted to the rows of every network on one device, and MLPerf's on one machine. For
+each fold its constants and effects are those without the rows left out; variances of the levels are those of all rows.
+How it is blended with the model of VGG nets was chosen on these folds. Networks, families and devices of fewer than 8
+rows are no fold of their own.
 """
 # Test, what it is, and the goal for the median of the folds' MAPE.
 _LINES: tuple[tuple[str, str, float | None], ...] = (
@@ -113,10 +111,8 @@ def _covered(rows: Sequence[NetworkTested], widths: dict[int, float]) -> float:
 def _by_fold(tested: Sequence[NetworkTested]) -> list[str]:
     lines = []
     for test, title in (
-        (names.NETWORK, "a network"),
         (names.FAMILY, "a family"),
         (names.DEVICE, "a device"),
-        (names.ANCHORED, "VGG, ResNet-50 known on the device"),
     ):
         parts = [
             (name, len(part), mean(abs(row.error) for row in part), mean(row.error for row in part))
@@ -149,13 +145,13 @@ def _worst(tested: Sequence[NetworkTested], stated: Mapping[str, Measurement]) -
 
 
 def _coverage_lines(tested: Sequence[NetworkTested], widths: dict[int, float]) -> list[str]:
-    lines = []
+    outside = []
     for kind in network_half_widths(tested):
         rows = [row for row in tested if row.evidence == kind]
         covered = _covered(rows, widths)
         if len(rows) >= _ENOUGH and not _LEAST_COVERED <= covered <= _MOST_COVERED:
-            lines.append(f"- Coverage is asked to be 75 to 88 %; {kind}: {covered:.0%}.")
-    return lines
+            outside.append(f"{kind} {covered:.0%}")
+    return [f"- Coverage is asked to be 75 to 88 %. Outside: {', '.join(outside)}."] if outside else []
 
 
 _ENOUGH = 30
