@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -283,7 +284,10 @@ def _folder(path: Path) -> Path | None:
 def _text(path: Path) -> str:
     try:
         if path.is_dir():
-            raise JobFileError(f"{path} is a folder, not a job file", "name the YAML file in it")
+            raise JobFileError(
+                f"{path} is a folder, not a job file",
+                f"name the YAML file in it; for a folder of images: plan init job.yaml --data {shlex.quote(str(path))}",
+            )
         raw = regular_bytes(path, MAX_BYTES + 1)
     except FileNotFoundError:
         raise JobFileError(f"there is no file {path}", _nearest_file(path)) from None

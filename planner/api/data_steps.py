@@ -16,7 +16,7 @@ from trainplan.planner.datasets.storage_costs import format_bytes
 from trainplan.planner.datasets.transfer import DataTransfer, plan_transfer, send
 from trainplan.planner.errors import BadInputError, from_provider
 from trainplan.planner.planning.locked_script import with_lock
-from trainplan.planner.report.data_report import launch_lines
+from trainplan.planner.report.data_report import launch_lines, problems_text
 from trainplan.planner.settings import Settings, load_settings
 from trainplan.providers.base import Provider, ProviderSettings, RunId
 from trainplan.providers.errors import ProviderError
@@ -78,14 +78,14 @@ def check_at_launch(job: TrainingJob, told: list[str] | None = None) -> Training
     if folder is None or not folder.is_dir():
         return job
     report = checked(folder, MOST_DECODED_AT_LAUNCH, job)
-    if report.problems:
-        raise BadInputError(
-            f"{folder} cannot be trained on: {report.problems[0]}",
-            f"plan data check {shlex.quote(str(folder))} lists every problem",
-        )
     lines = launch_lines(report)
     for line in lines:
         tell(line)
+    if report.problems:
+        raise BadInputError(
+            problems_text(folder, report),
+            f"plan data check {shlex.quote(str(folder))} lists every problem",
+        )
     if told is not None:
         told += lines
     job = with_images(job, report.train_images)

@@ -168,11 +168,29 @@ def _bad_usage(error: Exception) -> BadInputError:
     if message.startswith("Usage:"):  # a group that was typed without one of its commands brings its whole help
         message = f"{path} needs a command"
     near = _meant_option(option, context) if option is not None else ""
+    other = re.match(r"No such command '(.*?)'", message)
+    if other and path == "plan" and (meant := _OTHER_COMMANDS.get(other[1].lower())):
+        return BadInputError(f"there is no command '{other[1]}'", f"plan {meant}: {COMMANDS[meant]}")
     is_group = hasattr(getattr(context, "command", None), "list_commands") or context is None
     help_hint = f"{path} --help lists its {'commands' if is_group else 'options'}"
     return BadInputError(_in_plain_words(message, path), f"did you mean {near}? {help_hint}" if near else help_hint)
 
 
+_OTHER_COMMANDS = {
+    **dict.fromkeys(("train", "run", "up", "start", "submit", "apply", "fit"), "launch"),
+    **dict.fromkeys(("ls", "list", "ps", "jobs", "runs", "queue", "top"), "status"),
+    **dict.fromkeys(("down", "kill", "cancel", "terminate", "abort"), "stop"),
+    **dict.fromkeys(("gpus", "gpu", "show-gpus", "accelerators", "instances"), "devices"),
+    **dict.fromkeys(("offers", "offer", "plan", "cost", "price", "show"), "estimate"),
+    **dict.fromkeys(("login", "auth", "configure", "check"), "doctor"),
+    **dict.fromkeys(("new", "create"), "init"),
+    **dict.fromkeys(("log", "output", "tail"), "logs"),
+    **dict.fromkeys(("clean", "sweep", "destroy", "delete", "rm", "gc"), "cleanup"),
+    **dict.fromkeys(("classify", "infer", "inference", "test"), "predict"),
+    **dict.fromkeys(("dashboard", "web", "ui"), "serve"),
+    **dict.fromkeys(("results", "result", "metrics"), "report"),
+}
+"""What other tools and newcomers call the commands."""
 _OTHER_NAMES = {
     **dict.fromkeys(("gpu", "gpus", "accelerator", "accelerators", "d"), "--device"),
     **dict.fromkeys(("p", "cloud", "clouds"), "--provider"),

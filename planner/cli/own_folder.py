@@ -63,10 +63,7 @@ def job_of_folder(
 
     Raises BadInputError for a folder that cannot be trained on.
     """
-    from trainplan.planner.report.data_report import launch_lines
-
     report = _checked(folder)
-    sys.stderr.writelines(f"{line}\n" for line in launch_lines(report))
     data: dict[str, Any] = {"path": str(folder.resolve()), "channels": report.channels or 3}
     if report.first_label == 1:
         data["first_label"] = 1
@@ -95,6 +92,7 @@ def name_of(preset: str, folder: Path) -> str:
 
 
 def _checked(folder: Path) -> Report:
+    from trainplan.planner.report.data_report import launch_lines, problems_text
     from trainplan.workloads.data_folder.check import check_folder
     from trainplan.workloads.data_folder.values import DataFolderError
 
@@ -105,9 +103,11 @@ def _checked(folder: Path) -> Report:
         raise BadInputError(str(error), hint) from None
     except OSError as error:
         raise BadInputError(f"cannot read {error.filename or folder}: {error.strerror}") from None
+    sys.stderr.writelines(f"{line}\n" for line in launch_lines(report))
     if report.problems:
-        message = f"{folder} cannot be trained on: {report.problems[0]}"
-        raise BadInputError(message, f"plan data check {shlex.quote(str(folder))} lists every problem")
+        raise BadInputError(
+            problems_text(folder, report), f"plan data check {shlex.quote(str(folder))} lists every problem"
+        )
     return report
 
 

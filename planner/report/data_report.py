@@ -9,6 +9,8 @@ from trainplan.workloads.data_folder.values import left_out_text
 from trainplan.workloads.terminal_text import visible
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from trainplan.workloads.data_folder.duplicates import Duplicates
     from trainplan.workloads.data_folder.report import Report, Sizes
 
@@ -19,6 +21,9 @@ _COLUMNS = (
     Column("held out", right=True),
 )
 _CLASSES_SHOWN = 30
+_PROBLEMS_SHOWN = 3
+_NAMES_WIDTH = 40
+"""Characters of the names of classes in one line."""
 
 
 def data_page(report: Report) -> Page:
@@ -45,9 +50,15 @@ def data_page(report: Report) -> Page:
 
 def launch_lines(report: Report) -> list[str]:
     """What a launch says of a local folder that it has looked at."""
-    lines = [f"data: {_counts_text(report)}; {_sizes_text(report) or report.kind}"]
+    lines = [f"data: {_counts_text(report)}{_names_text(report)}; {_sizes_text(report) or report.kind}"]
     texts = (*report.notes, *map(left_out_text, report.left_out), *report.warnings)
     return lines + [f"data: {visible(text)}" for text in texts]
+
+
+def problems_text(folder: Path, report: Report) -> str:
+    """The first problems of a folder in one sentence."""
+    shown = "; ".join(report.problems[:_PROBLEMS_SHOWN])
+    return f"{folder} cannot be trained on: {shown}"
 
 
 def data_json(report: Report) -> dict[str, object]:
@@ -98,6 +109,13 @@ def _counts_text(report: Report) -> str:
     images, classes = report.train_images, len(report.classes)
     trained = f"{images:,} image{'' if images == 1 else 's'} to train on, {report.hold_out_images:,} held out"
     return f"{trained}, {classes:,} class{'' if classes == 1 else 'es'}"
+
+
+def _names_text(report: Report) -> str:
+    """The names of a few classes in brackets; "" where they have none."""
+    names = [visible(row.name) for row in report.classes if row.name]
+    shown = [name for number, name in enumerate(names) if sum(map(len, names[: number + 1])) <= _NAMES_WIDTH]
+    return f" ({', '.join(shown)}{', …' if len(shown) < len(names) else ''})" if shown else ""
 
 
 def _sizes_text(report: Report) -> str:

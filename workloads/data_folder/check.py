@@ -14,7 +14,7 @@ from trainplan.workloads.data_folder.entries import Tally, files_below
 from trainplan.workloads.data_folder.layout import read_layout, refuse_no_folder
 from trainplan.workloads.data_folder.npz import pixel_warnings
 from trainplan.workloads.data_folder.parquet import ParquetLayout, column_notes, rows_of
-from trainplan.workloads.data_folder.problems import class_problems, class_warnings
+from trainplan.workloads.data_folder.problems import class_problems, class_warnings, nested_warnings
 from trainplan.workloads.data_folder.published import PublishedSet
 from trainplan.workloads.data_folder.report import ClassCount, Report, Sizes
 from trainplan.workloads.data_folder.samples import Sample, Unreadable, of_images, of_published, of_records
@@ -42,7 +42,9 @@ def check_folder(
         return _of_published(folder, layout)
     damaged: list[Unreadable] = []
     notes: list[str] = []
+    nested: list[str] = []
     if isinstance(layout, ImageLayout):
+        nested = nested_warnings(layout)
         samples, names, kind = list(of_images(layout)), layout.class_names, "images, a folder per class"
         first = last = None
     elif isinstance(layout, ParquetLayout):
@@ -81,7 +83,7 @@ def check_folder(
             *class_problems(counts, first, layout.left_out),
             *_damage(read),
         ),
-        warnings=tuple(class_warnings(counts)),
+        warnings=(*class_warnings(counts), *nested),
         notes=(*notes, *read.notes),
         samples=tuple(samples),
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from trainplan.workloads.data_folder.entries import Tally, files_below, files_in, folders_in
 from trainplan.workloads.data_folder.hold_out import chosen_by_name, rank
-from trainplan.workloads.data_folder.nothing import nothing_text
+from trainplan.workloads.data_folder.nothing import ARCHIVES, UNPACK, nothing_text
 from trainplan.workloads.data_folder.npz import npz_set
 from trainplan.workloads.data_folder.parquet import ParquetLayout, is_parquet, parquet_layout
 from trainplan.workloads.data_folder.published import PublishedSet, published_set
@@ -62,7 +62,8 @@ def refuse_no_folder(folder: Path) -> None:
     if os.path.isdir(folder):  # noqa: PTH112  # Path.is_dir raises for a name that is too long
         return
     if os.path.exists(folder):  # noqa: PTH110
-        raise DataFolderError(f"{folder} is a file; name the folder that holds the data")
+        todo = f"{UNPACK}, then name its folder" if folder.suffix.lower() in ARCHIVES else "name the folder of the data"
+        raise DataFolderError(f"{folder} is a file; {todo}")
     raise DataFolderError(f"there is no folder {folder}; data.path must name one")
 
 

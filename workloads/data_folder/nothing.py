@@ -17,13 +17,14 @@ _MOST_LOOKED_AT = 20_000
 _KINDS_SHOWN = 3
 _AS_FILES = "write its images as PNG files into a sub-folder for each class"
 _IMAGES = "move each image into the sub-folder of its class"
-_UNPACK = "unpack it"
+UNPACK = "unpack it"
+ARCHIVES = (".zip", ".tar", ".tgz", ".gz", ".bz2", ".xz", ".7z", ".rar")
 _OTHER_IMAGES = "convert them to PNG or JPEG"
 _REMEDIES = {
     **dict.fromkeys((".h5", ".hdf5", ".hdf"), f"HDF5 is not read: {_AS_FILES}, or arrays x_train and y_train as .npz"),
     **dict.fromkeys((".npy", ".mat", ".pkl", ".pickle", ".pt", ".pth", ".arrow", ".feather", ".rec", ".mdb", ".db"),
                     _AS_FILES),
-    **dict.fromkeys((".zip", ".tar", ".tgz", ".gz", ".bz2", ".xz", ".7z", ".rar"), _UNPACK),
+    **dict.fromkeys(ARCHIVES, UNPACK),
     **dict.fromkeys((".tif", ".tiff", ".jp2", ".heic", ".heif", ".avif", ".ico", ".svg", ".ppm", ".pgm", ".dcm"),
                     _OTHER_IMAGES),
     **dict.fromkeys(IMAGE_SUFFIXES, _IMAGES),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from trainplan.workloads.data_folder.duplicates import MOST_SHARE, Duplicates
-from trainplan.workloads.data_folder.values import LeftOut, loose_text, wrong_count_text
+from trainplan.workloads.data_folder.values import ImageLayout, LeftOut, loose_text, wrong_count_text
 
 if TYPE_CHECKING:
     from trainplan.workloads.data_folder.report import ClassCount, Report
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
 
 
 _TABLES = (".csv", ".tsv", ".xlsx")
+FEW_TEST_IMAGES = 10
+"""Below, one image is more than a tenth of the accuracy."""
 
 
 class Found(NamedTuple):
@@ -41,11 +45,39 @@ def class_problems(counts: Sequence[ClassCount], first: int | None, left_out: Se
 
 
 def class_warnings(counts: Sequence[ClassCount]) -> list[str]:
-    """Of classes that the accuracy says nothing of."""
+    """Of classes that the accuracy says nothing of, that may be one class, and of few images."""
+    texts = []
     untested = [row for row in counts if row.train and not row.hold_out]
-    if not untested or len(untested) == len(counts):
-        return []
-    return [f"{_classes(untested)} no test image, and no part in the accuracy"]
+    if untested and len(untested) < len(counts):
+        texts.append(f"{_classes(untested)} no test image, and no part in the accuracy")
+    by_letters: dict[str, list[ClassCount]] = {}
+    for row in counts:
+        if row.name:
+            by_letters.setdefault(re.sub(r"[\W_]+", "", row.name.casefold()), []).append(row)
+    alike = [row.name for rows in by_letters.values() if len(rows) > 1 for row in rows]
+    if alike:
+        names = ", ".join(alike[:6])
+        texts.append(f"classes with almost the same name ({names}): put their images into one folder if they are one")
+    tested = sum(row.hold_out for row in counts)
+    if len(counts) > 1 and 0 < tested < FEW_TEST_IMAGES:
+        images = _counted(tested, "test image alone", "test images")
+        texts.append(f"{images}: each is {1 / tested:.0%} of the accuracy; a few dozen images of each class are needed")
+    return texts
+
+
+def nested_warnings(layout: ImageLayout) -> list[str]:
+    """Of classes whose images all lie in several folders of the class: these may be the classes that are meant."""
+    below: dict[int, set[str]] = {}
+    for path, label in layout.train:
+        below.setdefault(label, set()).add(path.split("/")[-2])
+    shared = Counter(name for names in below.values() for name in names)
+    for label, names in below.items():
+        own, name = sorted(one for one in names if shared[one] == 1), layout.class_names[label]
+        if len(names) > 1 and len(own) == len(names) and name not in names:
+            within = ", ".join(own[:3]) + (", …" if len(own) > 3 else "")
+            one = f"all images in sub-folders of {name} ({within}) are of one class, {name}"
+            return [f"{one}; to make each a class, move these folders up by one"]
+    return []
 
 
 def duplicate_texts(report: Report, *, are_allowed: bool) -> Found:

@@ -67,6 +67,9 @@ def command(
     as_json: options.Json = False,
 ) -> None:
     """Write the file; over another only with --force."""
+    if target.is_dir():
+        todo = f"plan init job.yaml --data {shlex.quote(str(target))} writes a job for a folder of images"
+        raise BadInputError(f"{target} is a folder; name the file to write", todo)
     if data is not None and not force and os.path.lexists(target):  # before a folder is looked at, which takes seconds
         raise _is_there(target)
     values = {"model": model, "dataset": dataset, "image_size": image_size, "epochs": epochs, "batch": batch}

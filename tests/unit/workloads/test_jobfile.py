@@ -369,7 +369,7 @@ def _name_too_long(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("make", "message", "hint"),
     [
-        (_folder, "is a folder, not a job file", "name the YAML file in it"),
+        (_folder, "is a folder, not a job file", "plan init job.yaml --data /"),
         (_missing_with_neighbour, "there is no file", "vgg16-cifar10.yaml?"),
         (_missing_in_a_missing_folder, "there is no file", "plan init writes one"),
         (_too_large, "is larger than 256 KiB", "is this the right file?"),
@@ -386,7 +386,7 @@ def test_a_file_that_cannot_be_read_is_named(
         read_job(path)
     assert str(path) in caught.value.message
     assert message in caught.value.message
-    assert caught.value.hint.endswith(hint)
+    assert hint in caught.value.hint
 
 
 def test_a_byte_order_mark_and_windows_line_ends_are_fine(tmp_path: Path) -> None:

@@ -44,6 +44,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 VGG = ("--model", "vgg16", "--dataset", "cifar10")
 BAD_INPUT = [
     ("frobnicate", "there is no command 'frobnicate'", "plan --help"),
+    ("train", "there is no command 'train'", "plan launch: Train a job"),
     ("--frobnicate", "there is no option --frobnicate", "plan --help"),
     ("estimate --frobnicate", "there is no option --frobnicate", "plan estimate --help"),
     ("estimate a.yaml b.yaml", "plan estimate has no place for: b.yaml", "plan estimate --help"),

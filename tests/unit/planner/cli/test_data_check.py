@@ -96,7 +96,9 @@ def test_a_launch_says_in_a_line_what_it_would_train_on(folder: Path, capsys: py
     told: list[str] = []
     check_at_launch(job(folder), told)
     said = capsys.readouterr().err.splitlines()
-    assert said[0].startswith("data: 108 images to train on, 12 held out, 3 classes; all 120 images read")
+    assert said[0].startswith(
+        "data: 108 images to train on, 12 held out, 3 classes (cat, dog, eel); all 120 images read"
+    )
     assert said[1].startswith("data: ignored 1 file or folder")
     assert told == said, "so that the view does not tell them again"
 
@@ -231,7 +233,7 @@ def test_a_launch_trains_on_the_images_of_parquet(tmp_path: Path, capsys: pytest
     launched = check_at_launch(written)
     assert launched.data.images == with_counted_images(written).data.images == 54
     said = capsys.readouterr().err
-    assert "data: 54 images to train on, 6 held out, 3 classes; all 60 images read" in said
+    assert "data: 54 images to train on, 6 held out, 3 classes (0, 1, 2); all 60 images read" in said
     assert f"data: the images of the Parquet files are in {launched.data.path}" in said
     assert with_counted_images(launched).data.images == 54
     assert check_at_launch(written) == launched, "written once"

@@ -43,7 +43,7 @@ def test_a_folder_becomes_a_job_file_that_lacks_nothing(here: Path) -> None:
     images(here / "my flowers")
     said = plan("init", "job.yaml", "--data", "./my flowers", "--model", "VGG11")
     assert (said.code, said.out) == (0, "wrote job.yaml; next: plan estimate job.yaml\n")
-    assert "held out, 3 classes; all 60 images read; colour, 20x16 to 20x16 px (median 20x16)" in said.err
+    assert "held out, 3 classes (a, b, c); all 60 images read; colour, 20x16 to 20x16 px (median 20x16)" in said.err
     job = read_job(here / "job.yaml")
     assert (job.name, job.model.preset, job.classes, job.channels) == ("vgg11-my-flowers", "vgg11", 3, 3)
     assert job.image_size == 32, "the least that the net takes; the images are smaller"
@@ -139,6 +139,13 @@ def test_force_replaces_a_job_file(here: Path) -> None:
 REFUSED = [
     (("--dataset", "./flowers"), "--dataset: ./flowers is a folder", "--data ./flowers trains on its images"),
     (("--data", "nowhere"), "there is no folder nowhere", ""),
+    (("here",), "here is a folder; name the file to write", "plan init job.yaml --data here writes a job"),
+    (("--data", "flowers.zip"), "flowers.zip is a file; unpack it, then name its folder", ""),
+    (
+        ("--data", "two ills"),
+        "two ills cannot be trained on: 2 classes (c, d) have no image to train on; add some, or take the class out;",
+        "",
+    ),
     (("--data", "flowers/a"), "flowers/a holds 20 .png files", ""),
     (("--data", "one"), "one cannot be trained on: there is 1 class (a)", "plan data check one lists every problem"),
     (("--data", "flowers", "--model", "no.py:build"), "--model: there is no file ", "FILE.py:FUNCTION"),
@@ -158,7 +165,13 @@ def test_what_cannot_be_is_refused_and_nothing_written(
     images(here / "flowers")
     images(here / "one", classes="a")
     images(here / "my one", classes="a")
-    said = plan("init", "job.yaml", *arguments)
+    images(here / "two ills", classes="ab")
+    for name in ("c", "d"):
+        (here / "two ills" / name).mkdir()
+    for broken in (here / "two ills/a/broken.png", here / "flowers.zip"):
+        broken.write_bytes(b"")
+    (here / "here").mkdir()
+    said = plan("init", *([] if arguments == ("here",) else ["job.yaml"]), *arguments)
     assert said.code == 2
     assert said.error.startswith(error)
     assert said.hint.startswith(hint)

@@ -43,6 +43,17 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
+def test_a_folder_that_may_not_be_what_was_meant_has_a_warning(tmp_path: Path) -> None:
+    for name in ("Cat", "cat", "plants/rose", "plants/fern", "toys/1", "cat/1"):
+        (tmp_path / name).mkdir(parents=True, exist_ok=True)
+        for number in range(8):
+            (tmp_path / name / f"{number}.png").write_bytes(png())
+    alike, few, nested = check_folder(tmp_path).warnings
+    assert alike.startswith("classes with almost the same name (Cat, cat)")
+    assert " of the accuracy; a few dozen images of each class are needed" in few
+    assert nested.startswith("all images in sub-folders of plants (fern, rose) are of one class, plants; ")
+
+
 def test_a_folder_is_counted_and_decoded(folder: Path) -> None:
     report = check_folder(folder)
     assert [(row.label, row.name, row.train, row.hold_out) for row in report.classes] == [
