@@ -1,8 +1,12 @@
-"""The nets that can be trained, as layer lists: the VGG family and the small strided MNIST net."""
+"""The nets that can be trained, as layer lists: the VGG family and the small strided MNIST net.
+
+Equal nets are one object, since what estimates compute of a net is kept by its object (planner.throughput.remember).
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal
 
 from trainplan.workloads.layers import Conv, Dense, Flatten, Layer, MaxPool, Net
@@ -31,6 +35,7 @@ class Head:
     classes: int
 
 
+@lru_cache(maxsize=64)
 def vgg(name: str, features: FeatureList, head: Head, image: tuple[int, int], *, batch_norm: bool) -> Net:
     """A VGG-style net: 3x3 convolutions and 2x2 max pools as listed, then the head.
 
@@ -45,6 +50,7 @@ def vgg(name: str, features: FeatureList, head: Head, image: tuple[int, int], *,
     return Net(name=name, image_size=image[0], channels=image[1], layers=(*body, Flatten(), *hidden, last))
 
 
+@lru_cache(maxsize=64)
 def with_frozen_blocks(net: Net, blocks: int) -> Net:
     """The net whose first `blocks` blocks are not trained; a block ends with a max pool.
 
@@ -58,6 +64,7 @@ def with_frozen_blocks(net: Net, blocks: int) -> Net:
     return replace(net, frozen=ends[blocks - 1])
 
 
+@lru_cache(maxsize=64)
 def mnist_cnn(classes: int, image: tuple[int, int]) -> Net:
     """The small strided MNIST net: three strided convolutions and one dense layer, all with unscaled batch norm.
 
