@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from operator import mul
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trainplan.planner.throughput.grid import NODE_COUNT, steady_over_batches
 from trainplan.planner.throughput.physics import (
@@ -18,10 +18,11 @@ from trainplan.planner.throughput.physics import (
     costs,
     device_seconds,
     memory_pressure,
+    sharing,
     waiting_seconds,
     work_of,
 )
-from trainplan.planner.throughput.rates import Precision
+from trainplan.planner.throughput.rates import KnownRates, Precision
 from trainplan.planner.throughput.setup import Library, Link
 from trainplan.workloads.graph import Graph
 from trainplan.workloads.layers import Net
@@ -67,7 +68,11 @@ class Model:
     sharing_scales: Mapping[str, float]
     measured_libraries: frozenset[str]
     version_shift: float
-    _factors: dict[tuple[Group, ...], _Factors] = field(init=False, default_factory=dict, compare=False, repr=False)
+    _factors: dict[tuple[object, ...], _Factors] = field(init=False, default_factory=dict, compare=False, repr=False)
+    _parts: dict[tuple[Group, ...], _Parts] = field(init=False, default_factory=dict, compare=False, repr=False)
+    _costs: dict[tuple[int, Precision, bool], tuple[KnownRates, tuple[float, ...]]] = field(
+        init=False, default_factory=dict, compare=False, repr=False
+    )
 
     def seconds(self, setup: Setup) -> float:
         """Seconds of one step."""
@@ -78,10 +83,11 @@ class Model:
         step belongs to says of it.
         """
         factors = self._factors_of(setup)
-        alone = math.fsum(map(mul, factors.work_of(setup), costs(setup, self.constants)))
+        each = self._costs_of(setup)
+        alone = math.fsum(map(mul, factors.parts.work_of(setup), each))
         if setup.count == 1:
             return alone * factors.whole
-        return self.shared(setup, alone, device_seconds(setup, self.constants)) * factors.whole
+        return self.shared(setup, alone, device_seconds(setup, each)) * factors.whole
 
     def shared(self, setup: Setup, alone: float, physical: float) -> float:
         """Seconds of a step on the set-up's devices, of which one alone takes `alone`, and `physical` by the physics.
@@ -95,15 +101,15 @@ class Model:
         # Beyond one either way, a longer part could make a shorter whole.
         delay = min(1.0, max(-1.0, factors.waiting)) if is_ordered else factors.waiting
 
-        def together(count: int) -> float:
-            waiting = waiting_seconds(setup, self.links, physical, count)
+        def together(shares: _Sharing) -> float:
+            waiting = waiting_seconds(physical, shares.travelling_seconds, shares.jitter)
             seconds = alone + waiting
-            return max(alone, seconds * math.exp(delay * waiting / seconds) * math.pow(count, factors.doubling))
+            return max(alone, seconds * math.exp(delay * waiting / seconds) * shares.growth)
 
+        most, *fewer = factors.sharing_of(setup, self.links)
         if not is_ordered:
-            return together(setup.count)
-        counts = (setup.count >> halvings for halvings in range(setup.count.bit_length()))
-        return setup.count * min(together(count) / count for count in counts)
+            return together(most)
+        return setup.count * min(together(one) / one.devices for one in (most, *fewer))
 
     def crowding(self, setup: Setup) -> float:
         """How much longer a step takes for want of memory: 1 where there is enough."""
@@ -112,24 +118,39 @@ class Model:
 
     def _factors_of(self, setup: Setup) -> _Factors:
         """Of all groups that the step belongs to; kept for other steps of the same."""
-        groups = tuple(group for group in setup.groups if group in self.corrections)
-        factors = self._factors.get(groups)
+        factors = self._factors.get(setup.kind)
         if factors is None:
-            factors = self._factors[groups] = _factors([self.corrections[group] for group in groups])
+            groups = [group for group in setup.groups if group in self.corrections]
+            corrections = [self.corrections[group] for group in groups]
+            # Links have no effect on parts, so most steps share their parts with those on one device.
+            of_parts = tuple(group for group in groups if self.corrections[group].nodes)
+            if of_parts not in self._parts:
+                self._parts[of_parts] = _Parts.of([self.corrections[group].nodes for group in of_parts])
+            factors = self._factors[setup.kind] = _factors(corrections, self._parts[of_parts])
         return factors
+
+    def _costs_of(self, setup: Setup) -> tuple[float, ...]:
+        """`physics.costs`, kept for other steps on the device."""
+        key = (id(setup.rates), setup.precision, setup.optimizer_step)
+        kept = self._costs.get(key)
+        if kept is None:
+            # The rates are kept beside the answer, so that no other object can come by their id.
+            kept = self._costs[key] = (setup.rates, costs(setup, self.constants))
+        return kept[1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Factors:
-    """Corrections of all groups of a step together: factors of its parts (`nodes`) and of the whole, the logarithms of
-    those of waiting and of memory pressure, and the exponent of the number of devices."""
+class _Parts:
+    """Factors of the parts of a step, by node of the grid."""
 
     nodes: tuple[float, ...]
-    waiting: float
-    whole: float
-    pressure: float
-    doubling: float
     _works: dict[tuple[int, int, bool], tuple[Net | Graph, tuple[float, ...]]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, logarithms: Sequence[tuple[float, ...]]) -> _Parts:
+        """Of the corrections of several groups together."""
+        sums = [sum(values) for values in zip(*logarithms, strict=True)]
+        return cls(nodes=tuple(map(math.exp, steady_over_batches(sums or [0.0] * NODE_COUNT))))
 
     def work_of(self, setup: Setup) -> tuple[float, ...]:
         """The amounts of `physics.work_of`, each times the factor of its node, over all nodes; kept for other steps."""
@@ -144,13 +165,49 @@ class _Factors:
         return kept[1]
 
 
+class _Sharing(NamedTuple):
+    """What sharing a step among so many devices costs: the seconds that gradients travel, the share of the step by
+    which the slowest device is later, and the factor of the whole by measurements of several devices."""
+
+    devices: int
+    travelling_seconds: float
+    jitter: float
+    growth: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Factors:
+    """Corrections of all groups of a step together: factors of its parts and of the whole, the logarithms of those of
+    waiting and of memory pressure, and the exponent of the number of devices."""
+
+    parts: _Parts
+    waiting: float
+    whole: float
+    pressure: float
+    doubling: float
+    _sharings: dict[tuple[int, int, int], tuple[Net | Graph, tuple[_Sharing, ...]]] = field(default_factory=dict)
+
+    def sharing_of(self, setup: Setup, links: LinkConstants) -> tuple[_Sharing, ...]:
+        """Among all devices of a step, among half of them, and so on down to one; kept for other steps."""
+        key = (id(setup.net), setup.gradient_bytes, setup.count)
+        kept = self._sharings.get(key)
+        if kept is None:
+            if len(self._sharings) >= _MOST_WORKS:
+                self._sharings.clear()
+            counts = [setup.count >> halvings for halvings in range(setup.count.bit_length())]
+            kept = self._sharings[key] = (
+                setup.net,
+                tuple(_Sharing(one, *sharing(setup, links, one), math.pow(one, self.doubling)) for one in counts),
+            )
+        return kept[1]
+
+
 _MOST_WORKS = 1_024
 
 
-def _factors(corrections: Sequence[Correction]) -> _Factors:
-    nodes = [sum(values) for values in zip(*(one.nodes for one in corrections if one.nodes), strict=True)]
+def _factors(corrections: Sequence[Correction], parts: _Parts) -> _Factors:
     return _Factors(
-        nodes=tuple(map(math.exp, steady_over_batches(nodes or [0.0] * NODE_COUNT))),
+        parts=parts,
         waiting=sum(one.waiting for one in corrections),
         whole=math.exp(sum(one.constant for one in corrections)),
         pressure=max(0.0, sum(one.pressure for one in corrections)),

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from trainplan.planner.throughput.values import Measurement
     from trainplan.workloads.layers import Net
 
+_MOST = 16_384
 SHARE_OF_OPERATORS = 0.75
 """What the model of operators has to say of a VGG net on a device of which other networks alone were measured; the rest
 is said by the model of VGG nets (ADR 42)."""
@@ -66,6 +67,7 @@ class NetworkSteps:
         self._model = model
         self.operators = operators
         self.corrections = frozenset(operators.effects) | {("device", name) for name in operators.measured.devices}
+        self._alone: dict[tuple[object, ...], tuple[Setup, float]] = {}
 
     def seconds_with_room(self, setup: Setup) -> float:
         """Seconds of one step on devices with memory enough."""
@@ -73,8 +75,15 @@ class NetworkSteps:
 
     def seconds_of(self, setup: Setup, model: str) -> float:
         """The same of a network that measurements call `model`."""
-        run = run_of(setup, model)
-        alone = self.operators.seconds(graph_of_net(setup), setup.batch, run)
+        key = (model, *setup.of_one_device)
+        kept = self._alone.get(key)
+        if kept is None:
+            if len(self._alone) >= _MOST:
+                self._alone.clear()
+            seconds = self.operators.seconds(graph_of_net(setup), setup.batch, run_of(setup, model))
+            # The set-up keeps its net and its rates, so that no other objects can come by their ids.
+            kept = self._alone[key] = (setup, seconds)
+        alone = kept[1]
         return alone if setup.count == 1 else self._model.shared(setup, alone, alone)
 
     def crowding(self, _setup: Setup) -> float:

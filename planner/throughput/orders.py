@@ -54,7 +54,7 @@ class Orders:
                 self._cards.append(rates)
             self._positions[id(rates)] = self._cards.index(rates)
         self._measured = {position for position, one in enumerate(self._cards) if one.group in measured}
-        self._neighbours: dict[int, tuple[list[int], list[int]]] = {}
+        self._neighbours: dict[tuple[int, bool], tuple[list[int], list[int]]] = {}
         self._steps: dict[tuple[object, ...], _Step] = {}
 
     def seconds(self, setup: Setup) -> float:
@@ -84,10 +84,11 @@ class Orders:
         return kept
 
     def _in_order(self, step: _Step, card: int) -> float:
-        better, worse = self._sides(card, is_measured=card in self._measured)
-        of = self._own if card in self._measured else self._between_measured
         kept = step.ordered.get(card)
         if kept is None:
+            is_measured = card in self._measured
+            better, worse = self._sides(card, is_measured=is_measured)
+            of = self._own if is_measured else self._between_measured
             slowest = max(of(step, one) for one in better)
             kept = step.ordered[card] = math.sqrt(slowest * min(of(step, one) for one in worse))
         return kept
@@ -105,23 +106,23 @@ class Orders:
         """As the model has it, in the fastest of the precisions that are at least as high as the one asked for."""
         kept = step.own.get(card)
         if kept is None:
-            rates, asked = self._cards[card], step.setup.precision
-            precisions = [one for one in _LOWEST_LAST[: _LOWEST_LAST.index(asked) + 1] if _differs(one, rates)]
-            seconds = (self._model.seconds_with_room(step.setup.on(rates, one)) for one in precisions)
+            rates = self._cards[card]
+            precisions = _AT_LEAST[step.setup.precision, rates.architecture in WITH_TF32]
+            seconds = [self._model.seconds_with_room(step.setup.on(rates, one)) for one in precisions]
             kept = step.own[card] = min(seconds)
         return kept
 
     def _sides(self, card: int, *, is_measured: bool) -> tuple[list[int], list[int]]:
         """The cards that are at least as good in everything, and those that are no better: measured ones, or others."""
-        kept = self._neighbours.get(card)
+        kept = self._neighbours.get((card, is_measured))
         if kept is None:
-            rates, others = self._cards[card], range(len(self._cards))
-            kept = self._neighbours[card] = (
-                [one for one in others if _is_at_least(self._cards[one], rates)],
-                [one for one in others if _is_at_least(rates, self._cards[one])],
+            rates = self._cards[card]
+            others = [(one, other) for one, other in enumerate(self._cards) if (one in self._measured) is is_measured]
+            kept = self._neighbours[card, is_measured] = (
+                [one for one, other in others if _is_at_least(other, rates)],
+                [one for one, other in others if _is_at_least(rates, other)],
             )
-        better, worse = ([one for one in side if (one in self._measured) is is_measured] for side in kept)
-        return better, worse
+        return kept
 
 
 class _Step(NamedTuple):
@@ -133,12 +134,16 @@ class _Step(NamedTuple):
     ordered: dict[int, float]
 
 
-_LOWEST_LAST = (Precision.FP32, Precision.TF32, Precision.HALF)
-
-
-def _differs(precision: Precision, rates: KnownRates) -> bool:
-    """Whether a card has the precision: TF32 is fp32 on one that lacks it."""
-    return precision is not Precision.TF32 or rates.architecture in WITH_TF32
+_AT_LEAST = {
+    (asked, has_tf32): [one for one in higher if has_tf32 or one is not Precision.TF32]
+    for asked, higher in (
+        (Precision.FP32, (Precision.FP32,)),
+        (Precision.TF32, (Precision.FP32, Precision.TF32)),
+        (Precision.HALF, (Precision.FP32, Precision.TF32, Precision.HALF)),
+    )
+    for has_tf32 in (False, True)
+}
+"""The precisions that are at least as high as one, on a card with or without TF32: it is fp32 on one that lacks it."""
 
 
 def _is_at_least(one: KnownRates, other: KnownRates) -> bool:

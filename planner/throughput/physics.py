@@ -17,6 +17,8 @@ from trainplan.workloads.memory import footprint
 from trainplan.workloads.terms import Framework
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from trainplan.planner.throughput.setup import Setup
     from trainplan.workloads.layers import LayerFigures, Net
 
@@ -124,15 +126,19 @@ def step(setup: Setup, constants: Constants, links: LinkConstants) -> Step:
     seconds_per = costs(setup, constants)
     parts = tuple((node, math.fsum(map(mul, amounts, seconds_per))) for node, amounts in work_of(setup))
     alone = sum(seconds for _, seconds in parts)
-    together = alone + waiting_seconds(setup, links, alone, setup.count)
+    together = alone + waiting_seconds(alone, *sharing(setup, links, setup.count))
     return Step(parts=parts, device_seconds=alone, seconds=together, memory_pressure=memory_pressure(setup))
 
 
-def waiting_seconds(setup: Setup, links: LinkConstants, alone: float, count: int) -> float:
-    """Seconds by which a step of `alone` seconds on one device is longer on `count` of the set-up's."""
-    jitter = links.libraries[setup.library].jitter * math.log2(count)
-    waiting = _travelling_seconds(setup, links, count)
-    return waiting + (alone + waiting) * jitter
+def waiting_seconds(alone: float, travelling_seconds: float, jitter: float) -> float:
+    """Seconds by which a step of `alone` seconds on one device is longer on several, by what `sharing` has."""
+    return travelling_seconds + (alone + travelling_seconds) * jitter
+
+
+def sharing(setup: Setup, links: LinkConstants, count: int) -> tuple[float, float]:
+    """The seconds that gradients travel among `count` of the set-up's devices, and the share of the step by which the
+    slowest of them is later."""
+    return _travelling_seconds(setup, links, count), links.libraries[setup.library].jitter * math.log2(count)
 
 
 def costs(setup: Setup, constants: Constants) -> tuple[float, ...]:
@@ -197,10 +203,10 @@ def _works(net: Net | Graph, batch: int, width: int) -> tuple[tuple[int, tuple[f
 _LAUNCHED, _AMOUNTS = 6, 12
 
 
-def device_seconds(setup: Setup, constants: Constants) -> float:
-    """Seconds of the step on one device: those of `step`, without its parts."""
+def device_seconds(setup: Setup, each: Iterable[float]) -> float:
+    """Seconds of the step on one device: those of `step`, without its parts. `each` is what `costs` has of it."""
     amounts = _sums(setup.net, setup.batch, 2 if setup.precision is Precision.HALF else 4)
-    return math.fsum(map(mul, amounts, costs(setup, constants)))
+    return math.fsum(map(mul, amounts, each))
 
 
 @per_net

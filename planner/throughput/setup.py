@@ -159,6 +159,22 @@ class Setup:
         )
 
     @property
+    def of_one_device(self) -> tuple[object, ...]:
+        """Everything that one device's part of the step may depend on."""
+        return (
+            *(id(self.net), self.batch, id(self.rates), self.precision, self.numbers, self.xla, self.family),
+            *(self.source, self.optimizer_step, self.era, self.layout),
+        )
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """What `groups` is made of, and all that it is made of."""
+        return (
+            *(self.rates.architecture, self.device, self.precision, self.xla),
+            *(self.family, self.source, self.link, self.library),
+        )
+
+    @property
     def groups(self) -> tuple[tuple[str, ...], ...]:
         """The groups a step belongs to, from all steps to this source on this device: level, then what they share."""
         half, xla = str(self.precision), "xla" if self.xla else "plain"
