@@ -1,5 +1,5 @@
-"""Which behaviours of fidelity.md and doubles.md in docs/maintainers a proven step settles, by provider and way to a
-machine: in the words of those pages, which tests/contract/test_fidelity.py compares."""
+"""Which behaviours of tests/doubles/behaviours.csv a proven step settles, by provider and way to a machine: in the
+words of that table, which tests/contract/test_fidelity.py compares."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Every behaviour of a double has its ground in docs/maintainers/fidelity.md, and the counts there are right."""
+"""Every behaviour of a double has its ground in tests/doubles/behaviours.csv, and docs/maintainers counts them."""
 
 from __future__ import annotations
 
+import csv
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -12,10 +13,14 @@ from tests.conftest import ROOT
 from trainplan.planner.drill.behaviours import SETTLES
 from trainplan.planner.drill.grounds import FOLDER, ground_text, results
 
-DOUBLES = {"sim", "engine"} | {path.parent.name for path in (ROOT / "tests" / "doubles").glob("*/__init__.py")}
-"""The simulated cloud, the container engine, and the folder of each vendor's double: a new one brings its own rows."""
-BASES = {"documented", "recorded", "assumed"}
-_COUNTS = re.compile(r"(\d+)\s+behaviours:\s+(\d+)\s+vendor-documented,\s+(\d+)\s+recorded\s+live,\s+(\d+)\s+assumed")
+DOUBLES = {"sim", "engine", "yard"} | {path.parent.name for path in (ROOT / "tests" / "doubles").glob("*/__init__.py")}
+"""The simulated cloud, the container engine, the container that plays a machine, and the folder of each vendor's
+double: a new one brings its own rows."""
+BASES = {"documented", "recorded", "reported", "ours", "assumed"}
+TABLE = ROOT / "tests" / "doubles" / "behaviours.csv"
+_COUNTS = re.compile(
+    r"(\d+)\s+behaviours:\s+(\d+)\s+vendor-documented,\s+(\d+)\s+recorded\s+live,\s+(\d+)\s+assumed,\s+(\d+)\s+others"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,24 +32,19 @@ class Row:
 
 
 def rows() -> list[Row]:
-    text = (ROOT / "docs" / "maintainers" / "fidelity.md").read_text(encoding="utf-8")
-    cells = [
-        [cell.strip() for cell in line.strip("|").split("|")]
-        for line in text.partition("\n| double |")[2].partition("\n\n")[0].splitlines()
-        if line.startswith("| ")
-    ]
-    return [Row(*row) for row in cells]
+    with TABLE.open(newline="", encoding="utf-8") as file:
+        return [Row(**cells) for cells in csv.DictReader(file)]
 
 
 def stated(name: str) -> list[tuple[int, ...]]:
-    """The counts that a text gives: all, documented, recorded, assumed."""
+    """The counts that a text gives: all, documented, recorded, assumed, others."""
     text = (ROOT / name).read_text(encoding="utf-8")
     return [tuple(map(int, found)) for found in _COUNTS.findall(text)]
 
 
 def counted() -> tuple[int, ...]:
     by = Counter(row.basis for row in rows())
-    return (len(rows()), by["documented"], by["recorded"], by["assumed"])
+    return (len(rows()), by["documented"], by["recorded"], by["assumed"], by["reported"] + by["ours"])
 
 
 def test_every_behaviour_has_its_ground() -> None:
@@ -73,11 +73,14 @@ def test_the_counts_that_are_stated_are_right(name: str) -> None:
     assert set(given) <= {counted()}
 
 
+def test_the_table_of_the_bases_is_right() -> None:
+    page = (ROOT / "docs" / "maintainers" / "fidelity.md").read_text(encoding="utf-8")
+    told = {basis: int(count) for basis, count in re.findall(r"^\| ([a-z]+) \| (\d+) \|", page, re.MULTILINE)}
+    assert told == Counter(row.basis for row in rows())
+
+
 def test_what_a_drill_settles_is_a_behaviour() -> None:
     known = {f"{row.double}: {row.behaviour}" for row in rows()}
-    text = (ROOT / "docs" / "maintainers" / "doubles.md").read_text(encoding="utf-8")
-    engine = text.partition("## Google Cloud")[2].partition("\n## ")[0]
-    known |= {f"google: {line.split('|')[1].strip()}" for line in engine.splitlines() if line.startswith("| ")}
     assert {name for told in SETTLES.values() for name in told} - known == set()
 
 
