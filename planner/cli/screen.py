@@ -1,6 +1,7 @@
 """How a page is drawn: as wide as the terminal, in colour where that is wanted, wide and plain in a pipe or a file.
 
-A table that is too wide leaves out columns, those that are needed least first, and says so. NO_COLOR and FORCE_COLOR
+A table that is too wide leaves out columns, those that are needed least first, and names them; on less than 80 columns
+each row takes several lines where the needed columns do not fit into one. NO_COLOR and FORCE_COLOR
 are those of no-color.org and force-color.org (read on 2026-11-24): set and not empty.
 """
 
@@ -21,6 +22,10 @@ from trainplan.workloads.terminal_text import one_line, visible, wrapped
 
 GAP = 2
 """Blanks between two columns; one where the needed columns do not fit otherwise."""
+_USUAL_WIDTH = 80
+"""Columns of a terminal that tables are made for: there long texts are cut, on fewer a row is folded."""
+_INDENT = "  "
+"""Before the second and later lines of a folded row."""
 _LEAST_SHRUNK = 8
 """Characters that a shrunk column keeps."""
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -67,8 +72,9 @@ def height_of(page: Page, screen: Screen) -> int:
     for block in page:
         if isinstance(block, Table):
             table, left_out = _fitted(block, screen.width)
-            width = _total(*_widths(table, screen.width))
-            lines += (1 + len(table.rows)) * max(1, -(-width // screen.terminal.columns))
+            for part in _folded(table, screen.width):
+                width = _total(*_widths(part, screen.width))
+                lines += (1 + len(table.rows)) * max(1, -(-width // screen.terminal.columns))
             lines += lines_on("\n".join(left_out), screen.terminal.columns) if left_out else 0
         else:
             lines += lines_on(render([block], screen), screen.terminal.columns)
@@ -166,16 +172,43 @@ def _widths(table: Table, width: int | None) -> tuple[list[int], int]:
     return widths, gap
 
 
+def _folded(table: Table, width: int | None) -> list[Table]:
+    """The table, or on a narrow screen parts of its columns that each fit into a line, to be drawn below each other."""
+    natural = [_natural_width(table, index) for index in range(len(table.columns))]
+    is_folded = width is not None and width < _USUAL_WIDTH and _total(natural, 1) > width
+    if width is None or not is_folded or max(natural) > width - len(_INDENT):  # a text that no line holds is cut
+        return [table]
+    groups: list[list[int]] = [[]]
+    for index in range(len(table.columns)):
+        room = width - (len(_INDENT) if len(groups) > 1 else 0)
+        if groups[-1] and _total([natural[one] for one in (*groups[-1], index)], 1) > room:
+            groups.append([])
+        groups[-1].append(index)
+    return [_of_columns(table, [table.columns[index] for index in group]) for group in groups]
+
+
 def _table_text(table: Table, screen: Screen) -> str:
+    """Header and rows; those of a folded table take a line for each of its parts."""
+    parts = _folded(table, screen.width)
+    width = screen.width
+    inner = width if width is None or len(parts) == 1 else width - len(_INDENT)
+    drawn_parts = [
+        [(_INDENT if number else "") + line for line in _lines_of(part, screen, inner if number else width)]
+        for number, part in enumerate(parts)
+    ]
+    return "\n".join(line for row in zip(*drawn_parts, strict=True) for line in row)
+
+
+def _lines_of(table: Table, screen: Screen, width: int | None) -> list[str]:
     from rich.console import Console
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    widths, gap = _widths(table, screen.width)
+    widths, gap = _widths(table, width)
     rows = RichTable(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="bold")
-    for column, width in zip(table.columns, widths, strict=True):
+    for column, places in zip(table.columns, widths, strict=True):
         rows.add_column(
-            Text(column.title), justify="right" if column.right else "left", width=width, no_wrap=True,
+            Text(column.title), justify="right" if column.right else "left", width=places, no_wrap=True,
             overflow="ellipsis",
         )  # fmt: skip
     for row in table.rows:
@@ -186,7 +219,7 @@ def _table_text(table: Table, screen: Screen) -> str:
     )  # fmt: skip
     with console.capture() as capture:
         console.print(rows)
-    return "\n".join(line.rstrip() for line in capture.get().rstrip("\n").split("\n"))
+    return [line.rstrip() for line in capture.get().rstrip("\n").split("\n")]
 
 
 def _coloured(text: str, cell: Cell, screen: Screen) -> str:

@@ -42,9 +42,7 @@ def check_folder(
         return _of_published(folder, layout)
     damaged: list[Unreadable] = []
     notes: list[str] = []
-    nested: list[str] = []
     if isinstance(layout, ImageLayout):
-        nested = nested_warnings(layout)
         samples, names, kind = list(of_images(layout)), layout.class_names, "images, a folder per class"
         first = last = None
     elif isinstance(layout, ParquetLayout):
@@ -83,7 +81,7 @@ def check_folder(
             *class_problems(counts, first, layout.left_out),
             *_damage(read),
         ),
-        warnings=(*class_warnings(counts), *nested),
+        warnings=(*class_warnings(counts), *nested_warnings(layout)),
         notes=(*notes, *read.notes),
         samples=tuple(samples),
     )

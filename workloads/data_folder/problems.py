@@ -65,8 +65,10 @@ def class_warnings(counts: Sequence[ClassCount]) -> list[str]:
     return texts
 
 
-def nested_warnings(layout: ImageLayout) -> list[str]:
+def nested_warnings(layout: object) -> list[str]:
     """Of classes whose images all lie in several folders of the class: these may be the classes that are meant."""
+    if not isinstance(layout, ImageLayout):
+        return []
     below: dict[int, set[str]] = {}
     for path, label in layout.train:
         below.setdefault(label, set()).add(path.split("/")[-2])

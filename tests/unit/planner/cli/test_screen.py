@@ -151,6 +151,14 @@ def test_what_cannot_be_left_out_is_cut_with_an_ellipsis() -> None:
     assert max(map(len, lines[:3])) == 20
 
 
+def test_on_a_narrow_screen_a_row_takes_several_lines_and_loses_nothing() -> None:
+    table = Table((Column("where", shrinks=True), Column("cost", right=True)), [("gcp europe-north1", "$0.01")] * 2)
+    narrow = Screen(20, has_colour=False, terminal=terminal_size((20, 24)))
+    row = ["gcp europe-north1", "  $0.01"]
+    assert render([table], narrow).splitlines() == ["where", "   cost", *row, *row]
+    assert screen.height_of([table], narrow) == 6
+
+
 def test_a_line_is_broken_between_words_and_its_rest_is_indented() -> None:
     text = render(["  1  a reason that is longer than the screen", "", "short"], Screen(30, has_colour=False))
     assert text.splitlines() == ["  1  a reason that is longer", "    than the screen", "", "short"]
