@@ -39,7 +39,9 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
 
-# Byte code is compiled here since some machines are set not to write it, and then every start would compile again.
+# Some machines are set not to write byte code: then every start compiles again what it imports, and every run of the
+# tests all of theirs (25 s of a processor for each worker). So it is written, and that of what is installed now.
+unexport PYTHONDONTWRITEBYTECODE
 PACKAGES := src/trainplan $(addprefix src/trainplan/,workloads pricing providers planner)
 
 $(VENV)/.plan: pyproject.toml | $(BIN)/python
