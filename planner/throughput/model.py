@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from operator import mul
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -134,6 +135,8 @@ class Model:
         key = (id(setup.rates), setup.precision, setup.optimizer_step)
         kept = self._costs.get(key)
         if kept is None:
+            if len(self._costs) >= _MOST_WORKS:
+                self._costs.clear()
             # The rates are kept beside the answer, so that no other object can come by their id.
             kept = self._costs[key] = (setup.rates, costs(setup, self.constants))
         return kept[1]
@@ -216,7 +219,16 @@ def _factors(corrections: Sequence[Correction], parts: _Parts) -> _Factors:
 
 
 def load_model(path: Path = MODEL_FILE) -> Model:
-    """The shipped model. Raises OSError or ValueError where the file is not one."""
+    """The shipped model. Raises OSError or ValueError where the file is not one.
+
+    Read once in a process, as long as the file does not change: what is computed of its steps is kept for the next
+    estimate.
+    """
+    return _read(path, path.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=2)
+def _read(path: Path, _changed_ns: int) -> Model:
     with path.open(encoding="utf-8") as file:
         values: dict[str, Any] = json.load(file)
     return Model(

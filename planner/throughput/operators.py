@@ -13,6 +13,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -462,7 +463,13 @@ def _with_groups(effects: dict[Block, tuple[float, ...]]) -> Effects:
 
 
 def load_operators(path: Path = OPERATORS_FILE) -> OperatorModel:
-    """The shipped model. Raises OSError or ValueError where the file is not one."""
+    """The shipped model, read once in a process as `model.load_model` is. Raises OSError or ValueError where the file
+    is not one."""
+    return _read(path, path.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=2)
+def _read(path: Path, _changed_ns: int) -> OperatorModel:
     values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     sources = values["sources"]
     counts = {
