@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import PurePath
 
 from trainplan.workloads.nearest import same_name
 
@@ -149,3 +150,12 @@ class Tracker(Term):
     MLFLOW = "mlflow"
     WANDB = "wandb"
     TRACKIO = "trackio"
+
+
+def own_name(path: str) -> str:
+    """What a network of `FILE.py:FUNCTION` or `FILE.onnx` is called: its function, else its file, where that is ONNX or
+    the function is called `build`."""
+    file, _, function = path.rpartition(":")
+    if path.endswith(".onnx"):
+        return PurePath(path).stem
+    return PurePath(file).stem if function == "build" else function

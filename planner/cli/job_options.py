@@ -15,7 +15,7 @@ from trainplan.planner.api.names import one_of
 from trainplan.planner.api.own_network import with_network
 from trainplan.planner.cli import completion
 from trainplan.planner.errors import BadInputError
-from trainplan.workloads.terms import MAX_IMAGE_SIZE_PX, DataName, Framework, Precision, Preset
+from trainplan.workloads.terms import MAX_IMAGE_SIZE_PX, DataName, Framework, Precision, Preset, own_name
 
 if TYPE_CHECKING:
     from trainplan.planner.report.page import Page
@@ -194,11 +194,10 @@ def _file_key(model: str) -> tuple[str, ...] | None:
 
 
 def _named(model: str) -> str:
-    """What a job with this net is called: a file by its name, in the letters that the name of a job has."""
+    """What a job with this net is called: one of a file by its own name, in the letters that the name of a job has."""
     if _file_key(model) is None:
         return _canonical("model", model)
-    stem = Path(model if model.endswith(".onnx") else model.rpartition(":")[0]).stem
-    return re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-") or "net"
+    return re.sub(r"[^a-z0-9]+", "-", own_name(model).lower()).strip("-") or "net"
 
 
 def _of_folder(folder: Path | None, values: Mapping[str, object], job: TrainingJob | None = None) -> tuple[Change, ...]:

@@ -32,6 +32,7 @@ from trainplan.workloads.network_reader.confinement import Limits, could_do, env
 from trainplan.workloads.read_network import MOST_SOURCE_CHARACTERS, PLAIN_RANGE, ReadNetwork, packed
 from trainplan.workloads.regular_file import hint_of, open_regular, regular_bytes
 from trainplan.workloads.secret_rules import secret_lines
+from trainplan.workloads.terms import own_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -233,8 +234,9 @@ def _read(
         raise _unreadable(file, answer)
     try:
         _check_names(answer["own"])
+        graph = plain_graph(answer["graph"], own_name(job.model.python or str(file)))
         read = ReadNetwork(
-            sha256=sha256, source=source, packed=packed(graph_json(plain_graph(answer["graph"], file.stem))),
+            sha256=sha256, source=source, packed=packed(graph_json(graph)),
             image_size=job.image_size, channels=job.channels, classes=job.classes, own_layers=tuple(answer["own"]),
             pixel_range=answer.get("pixel_range", PLAIN_RANGE), is_classifier=job.model.task is None,
             notes=() if source else tuple(answer.get("notes", ())),  # of ONNX, of which nothing runs

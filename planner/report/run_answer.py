@@ -6,9 +6,10 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from trainplan.planner.report.sweep_page import table_of_json, winner_text
+from trainplan.planner.report.sweep_page import table_of_json
 from trainplan.pricing.money import format_usd, format_usd_per_hour
 from trainplan.workloads.durations import format_duration
+from trainplan.workloads.sweep_text import winner_text
 
 if TYPE_CHECKING:
     from trainplan.workloads.sweep import SweepTable

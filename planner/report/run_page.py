@@ -32,7 +32,8 @@ from trainplan.planner.report.run_answer import (
     usd_text,
 )
 from trainplan.planner.report.run_charts import epoch_charts, learning_rates, time_charts
-from trainplan.planner.report.sweep_page import sweep_page, winner_text
+from trainplan.planner.report.sweep_page import sweep_page
+from trainplan.workloads.sweep_text import winner_text
 
 SCRIPTS = ("chart.js",)
 MOST_CELLS = 30

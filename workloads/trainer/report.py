@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from trainplan.workloads.trainer.counts import Confusion
     from trainplan.workloads.trainer.tester import HoldOutResult
 
+REPORT = "report.md"
 _MOST_ROWS = 20
 """Classes whose whole table fits a page; of more, the ones with the lowest recall are named."""
 _MOST_MISTAKES = 10
@@ -44,7 +45,7 @@ def report_files(
         files["confusion.csv"] = _csv([["class", *names], *rows])
         lines += _class_lines(tested.confusion, names) + _mistake_lines(tested.confusion, names)
     lines += usage
-    files["report.md"] = ("\n".join(lines) + "\n").encode()
+    files[REPORT] = ("\n".join(lines) + "\n").encode()
     return files
 
 

@@ -32,6 +32,7 @@ from trainplan.workloads.sweep import (
     trials_of,
     values_text,
 )
+from trainplan.workloads.sweep_text import report_with_trials
 from trainplan.workloads.trainer.checkpoint import Checkpoints, Position, linked
 from trainplan.workloads.trainer.errors import (
     EXIT_DEADLINE,
@@ -47,6 +48,7 @@ from trainplan.workloads.trainer.errors import (
 )
 from trainplan.workloads.trainer.output import MANIFEST, METRICS, adopt_output
 from trainplan.workloads.trainer.progress import State, write_atomically
+from trainplan.workloads.trainer.report import REPORT
 from trainplan.workloads.trainer.rung_result import forget_result, read_result
 from trainplan.workloads.trainer.script_relay import ScriptRelay
 from trainplan.workloads.trainer.sweep_progress import Relay
@@ -219,6 +221,8 @@ class _Sweep:
             if failure:
                 figures = json.loads((source / METRICS).read_bytes()) | {"failure": failure, "outcome": str(state)}
                 documents[METRICS] = json.dumps(figures, indent=1)
+            if (source / REPORT).is_file():
+                documents[REPORT] = report_with_trials((source / REPORT).read_text(encoding="utf-8"), table)
             adopt_output(output, source, documents)
         except OSError as error:
             raise TrainerError(f"the model could not be written: {error}; make room and start again") from error

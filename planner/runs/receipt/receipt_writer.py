@@ -14,7 +14,6 @@ from trainplan.planner.errors import PlanError, StateError, ThisMachineError
 from trainplan.planner.planning.own_measurements import OwnMeasurement, rented_name
 from trainplan.planner.planning.own_rows import add_row
 from trainplan.planner.planning.this_machine import shape_of, trained_job
-from trainplan.planner.report.sweep_page import winner_text
 from trainplan.planner.runs.directory.progress import Story, story_of
 from trainplan.planner.runs.directory.proofs import Vouched
 from trainplan.planner.runs.events import Event, Message
@@ -33,6 +32,7 @@ from trainplan.planner.runs.run import Attempt, Outcome, Phase, Run
 from trainplan.planner.runs.sweep_table import read_table
 from trainplan.providers.errors import ProviderError
 from trainplan.providers.registry import CLUSTER, is_here
+from trainplan.workloads.sweep_text import winner_text
 
 if TYPE_CHECKING:
     from trainplan.planner.clock import Clock

@@ -131,14 +131,19 @@ def test_a_network_that_is_no_classifier_is_estimated_and_trained_by_a_script(ke
 
 @pytest.mark.parametrize(
     ("model", "written"),
-    [("my_net.py:build", {"python": "./my_net.py:build"}), ("net.onnx", {"onnx": "./net.onnx"})],
+    [
+        ("my_net.py:build", {"python": "./my_net.py:build"}),
+        ("my_net.py:wide", {"python": "./my_net.py:wide"}),
+        ("net.onnx", {"onnx": "./net.onnx"}),
+    ],
 )
 def test_init_writes_the_file_as_the_job_file_names_it(model: str, written: dict[str, str], folder: Path) -> None:
     said = plan("init", "job.yaml", "--model", model, "--dataset", "cifar10", "--image-size", 64)
     assert (said.code, said.err) == (0, "")
     values = yaml.safe_load((folder / "job.yaml").read_text())
     assert values["model"] == written | {"image_size": 64}
-    assert values["name"] == f"{'my-net' if 'py' in model else 'net'}-cifar10"
+    name = {"my_net.py:build": "my-net", "my_net.py:wide": "wide", "net.onnx": "net"}[model]
+    assert values["name"] == f"{name}-cifar10"
     assert read_job(folder / "job.yaml").model.file == folder / model.partition(":")[0]
 
 

@@ -10,9 +10,10 @@ import pytest
 
 from tests.desk import on_the_doubles_day, signed_out
 from tests.unit.planner.cli.command import plan
-from trainplan.planner.report.sweep_page import sweep_json, table_of_json, winner_text
+from trainplan.planner.report.sweep_page import sweep_json, table_of_json
 from trainplan.workloads.jobfile import read_job
 from trainplan.workloads.sweep import Result, table_of
+from trainplan.workloads.sweep_text import report_with_trials, winner_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -117,6 +118,13 @@ def test_the_best_trial_is_named_with_its_values_and_what_it_reached(tmp_path: P
     winner = "trial 3 of 9 (learning_rate 0.1, momentum 0.0): accuracy 90.00% after epoch 9"
     assert winner_text(table) == winner
     assert winner_text(table_of_json(sweep_json(table, "261128-00000000"), is_of_script=False)) == winner
+    report = report_with_trials("# small\n\nTested on 9 test images.\n", table).splitlines()
+    assert report[:3] == ["# small", "", f"Best of the sweep so far: {winner}; its trials are at the end."]
+    assert report[-11:-8] == [
+        "| trial | learning_rate | momentum | epoch 1 | epoch 3 | epoch 9 |",
+        "| --- | --- | --- | --- | --- | --- |",
+        "| 3 | 0.1 | 0.0 | 90.00% | 90.00% | 90.00% |",
+    ]
     assert winner_text(table_of(job, [])) == "no trial of 9 has a result"
 
 

@@ -96,7 +96,8 @@ class FakeTrial:
         output.mkdir(exist_ok=True)
         (output / MODEL).write_bytes(weights)
         (output / "metrics.json").write_text(result.model_dump_json(), encoding="utf-8")
-        rows = [{"path": name, "size_bytes": 1, "sha256": "0" * 64} for name in (MODEL, "metrics.json")]
+        (output / "report.md").write_text("# small\n\nTested.\n", encoding="utf-8")
+        rows = [{"path": name, "size_bytes": 1, "sha256": "0" * 64} for name in (MODEL, "metrics.json", "report.md")]
         (output / MANIFEST).write_text(json.dumps(rows), encoding="utf-8")
 
 

@@ -75,7 +75,9 @@ def test_rung_after_rung_and_the_model_of_the_best(tmp_path: Path) -> None:
     alone = FakeTrialAlone(tmp_path / "alone", JOB.trials[table["best"] - 1].job)
     assert model == alone.model, "the best trial is trained as if it had been trained alone"
     rows = {row["path"]: row for row in json.loads((tmp_path / "output" / "manifest.json").read_bytes())}
-    assert rows.keys() == {MODEL, "metrics.json", "sweep.json"}
+    assert rows.keys() == {MODEL, "metrics.json", "report.md", "sweep.json"}
+    report = (tmp_path / "output" / "report.md").read_text()
+    assert report.startswith(f"# small\n\nBest of the sweep: trial {table['best']} of 9 (")
     assert rows[MODEL]["size_bytes"] == len(model)
 
 
