@@ -73,7 +73,7 @@ def train_sweep(job: TrainingJob, setting: Setting, attempt: int, start: Start =
 
     Raises BadInputError, TrainingStopped, DeadlineReached, DivergedError (no trial that was left gives numbers),
     FailedWithResultsError (a trial failed, and the output is the best of the others, else what that one has saved; or
-    a person stopped a script's sweep, and it is the best so far), or TrainerError.
+    a person stopped the sweep, and it is the best so far), or TrainerError.
     """
     if setting.limits.max_steps is not None:
         raise BadInputError("a sweep is not measured: leave out --max-steps, or the job's sweep")
@@ -138,9 +138,8 @@ class _Sweep:
             raise
 
     def _is_stopped_for_good(self) -> bool:
-        """Whether what a script's trials have saved is wanted now: of our own trainer a checkpoint has all there is."""
-        mark = self._setting.run_dir / "attempts" / str(self._attempt) / STOPPED_FOR_GOOD
-        return self._job.script is not None and mark.exists()
+        """Whether a person has stopped the run, so that the best trial so far is wanted now."""
+        return (self._setting.run_dir / "attempts" / str(self._attempt) / STOPPED_FOR_GOOD).exists()
 
     def _brought_out(self, failure: str, state: State) -> bool:
         """Whether there is an output though a trial has failed, or the sweep was stopped: of the best trial so far,

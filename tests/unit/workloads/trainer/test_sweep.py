@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from tests.unit.workloads.trainer.builders import a_job, events
 from tests.unit.workloads.trainer.fake_trials import IMAGES, FakeTrial, Killed, a_swept_job, killed_before, trials
 from trainplan.workloads.job import TrainingJob
+from trainplan.workloads.output_files import STOPPED_FOR_GOOD
 from trainplan.workloads.sweep import SweepTable, planned_images
 from trainplan.workloads.trainer.errors import (
     EXIT_DEADLINE,
@@ -132,6 +133,36 @@ def test_a_stop_ends_the_trial_and_another_attempt_goes_on(tmp_path: Path) -> No
     sweep(tmp_path / "run", again, attempt=2)
     assert continued[0] == begun, "it goes on at the rung, and at the trial, where it was"
     assert results(tmp_path / "run") == results(tmp_path / "whole")
+
+
+@pytest.mark.parametrize(("processes", "has_results"), [(11, True), (1, False)])
+def test_a_stop_for_good_brings_the_best_trial_so_far_home(
+    tmp_path: Path, *, processes: int, has_results: bool
+) -> None:
+    stop, whole, run = StopRequest(), tmp_path / "whole", tmp_path / "run"
+    (run / "attempts" / "1").mkdir(parents=True)
+
+    def stopping(self: FakeTrial, seconds: float) -> int | None:
+        if len(self.started) == processes:
+            (run / "attempts" / "1" / STOPPED_FOR_GOOD).touch()
+            stop.signal_name = "SIGTERM"
+        return FakeTrial.wait(self, seconds)
+
+    stopped, _ = trials(wait=stopping)
+    with pytest.raises(FailedWithResultsError if has_results else TrainingStopped):
+        sweep(run, stopped, limits=Limits(checkpoint_every_seconds=600, stop=stop))
+    assert events(run, name="end")[0]["state"] == "stopped"
+    assert (run / "output" / "manifest.json").exists() is has_results
+    if has_results:
+        _, table = results(run)
+        newest = {row["trial"]: row["results"][-1]["accuracy"] for row in table["trials"] if row["results"]}
+        assert (table["ended_early"], newest[table["best"]]) == (True, max(newest.values()))
+        figures = json.loads((run / "output" / "metrics.json").read_bytes())
+        assert (figures["outcome"], figures["failure"]) == ("stopped", "the sweep ended before its last rung")
+    start, _ = trials()
+    sweep(whole, start)
+    sweep(run, start, attempt=2)
+    assert results(run) == results(whole), "it goes on, and ends as one that nobody stopped"
 
 
 def test_a_machine_that_has_only_the_checkpoint_goes_on_too(tmp_path: Path) -> None:
