@@ -140,6 +140,7 @@ class Nothing:
     """The run is done."""
 
 
+_GIVEN_UP = End(Outcome.STOPPED, "its results were given up")
 Action = Launch | Wait | AskToStop | Decide | Compare | Move | Interrupt | Clear | Examine | Collect | End | Nothing
 
 
@@ -155,7 +156,7 @@ def next_action(run: Run, look: Look, now: datetime) -> Action:
         case Phase.BOOTING | Phase.RUNNING:
             return _while_training(run, look, now)
         case Phase.COLLECTING:
-            return End(Outcome.STOPPED, "its results were given up") if run.results_given_up else Collect()
+            return _GIVEN_UP if run.results_given_up else Collect()
         case Phase.TEARING_DOWN:
             return End(run.outcome or Outcome.FAILED, run.message or "")
         case Phase.DONE:
@@ -365,6 +366,8 @@ def _counted(number: int, noun: str) -> str:
 def _while_training(run: Run, look: Look, now: datetime) -> Action:
     instance = look.instance
     if not look.has_answer:
+        if run.stop_asked is not None and run.results_given_up:
+            return _GIVEN_UP
         return _past_its_time(run, look, now) or Wait(why="the provider does not answer")
     if instance is not None and instance.state is not InstanceState.ENDED:
         return _still_training(run, look, instance, now)
