@@ -22,7 +22,8 @@ from trainplan.providers.sim.ledger import SENT, ledger
 from trainplan.providers.sim.life import ended_machine
 from trainplan.providers.sim.stock import Spot, check_quota, choose_zone, devices_used, has_room, quota_name, quota_of
 from trainplan.providers.sim.training import MODEL, START_SECONDS, model_bytes
-from trainplan.providers.sim.values import Code, Kind, MachineState, SimMachine, Thing, Why
+from trainplan.providers.sim.values import Code, Course, Kind, MachineState, SimMachine, Thing, Why
+from trainplan.workloads.output_files import STOPPED_FOR_GOOD
 
 if TYPE_CHECKING:
     from trainplan.providers.sim.scenario import Scenario
@@ -214,8 +215,15 @@ class Operations:
     def _stop_training(self, request: Mapping[str, Any]) -> dict[str, Any]:
         machine = self._machine(request)
         if machine.live and machine.asked_at is None:
-            self._world.put(replace(machine, asked_at=self._world.now))
+            self._world.put(replace(machine, asked_at=self._world.now, course=self._marked(machine.course)))
         return {}
+
+    def _marked(self, course: Course | None) -> Course | None:
+        """What trains, with what the run directory has of the stop that it is asked for."""
+        if course is None:
+            return None
+        mark = self._world.files.find(course.run, f"attempts/{course.attempt}/{STOPPED_FOR_GOOD}")
+        return replace(course, for_good=mark is not None)
 
     def _delete_instance(self, request: Mapping[str, Any]) -> dict[str, Any]:
         if run := self._machine(request).labels.get(LABEL_RUN):

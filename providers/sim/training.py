@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 FRAMEWORK = "simulated"
 MODEL = "output/model.keras"
-EXIT_DONE, EXIT_FAILED, EXIT_STOPPED, EXIT_DEADLINE = 0, 70, 75, 76
+EXIT_DONE, EXIT_FAILED, EXIT_STOPPED, EXIT_DEADLINE, EXIT_WITH_RESULTS = 0, 70, 75, 76, 77
 KEPT_CHECKPOINTS = 2
 _START_SECONDS = {"data": 3.0, "import": 8.0, "build": 2.0, "compile": 12.0}
 """Made up, in the order of what the trainer takes on a rented machine."""
@@ -149,6 +149,8 @@ class Simulated:
     def stops(self, course: Course, asked_at: datetime) -> Ending | None:
         own = self.ends(course)
         ending = Ending(at=asked_at + _checkpoint_time(), exit_code=EXIT_STOPPED, state="stopped")
+        if course.for_good and has_results(course, ending.at):
+            ending = replace(ending, exit_code=EXIT_WITH_RESULTS)
         return own if own is not None and own.at <= ending.at else ending
 
     def begins(self, course: Course) -> Iterator[Write]:
@@ -182,9 +184,17 @@ class Simulated:
                 yield _event(course, at, "phase", name="save", seconds=_SAVE_SECONDS)
             elif course.until_steady:
                 yield from _written(at, {"measurement.json": json.dumps(_pilot_figures(schedule)).encode()})
+        is_left = ending.exit_code == EXIT_WITH_RESULTS
+        if is_left:
+            yield from _output(at, schedule, step, failure="the sweep ended before its last rung", outcome="stopped")
         yield schedule.end_event(at, ending.state, step)
-        yield _status(course, at, ending.state, step, schedule.epoch_of(step))
+        yield _status(course, at, "done" if is_left else ending.state, step, schedule.epoch_of(step))
         yield _console(at, f"{ending.state} at step {step}")
+
+
+def has_results(course: Course, at: datetime) -> bool:
+    """Whether it is a sweep of which a trial has a result by then."""
+    return _job(course.job_json).sweep is not None and bool(_results_by(_Schedule(course), at))
 
 
 class _Schedule:
@@ -502,7 +512,7 @@ def _versions(job: TrainingJob) -> dict[str, object]:
     }
 
 
-def _output(at: datetime, schedule: _Schedule, step: int) -> Iterator[Write]:
+def _output(at: datetime, schedule: _Schedule, step: int, **ended: str) -> Iterator[Write]:
     job = schedule.job
     model = f"simulated model of {job.digest()} after {step} steps: no net was trained\n".encode()
     end = json.loads(schedule.end_event(at, "done", step).data)
@@ -520,6 +530,7 @@ def _output(at: datetime, schedule: _Schedule, step: int) -> Iterator[Write]:
         "images_per_second": end["images_per_second"],
         "train_seconds": end["train_seconds"],
         **_versions(job),
+        **ended,
     }
     files = {"model.keras": model, "metrics.json": json.dumps(metrics, indent=1).encode()}
     if job.sweep is not None:

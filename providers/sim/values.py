@@ -52,7 +52,8 @@ class Why(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Course:
-    """The training of one attempt as it was started: all its events follow from it and from when it is asked to end."""
+    """The training of one attempt as it was started: all its events follow from it and from when it is asked to end.
+    `for_good`: that is a person's stop, after which the run does not go on elsewhere."""
 
     run: str
     attempt: int
@@ -68,6 +69,7 @@ class Course:
     try_settings: bool = False
     run_key: str = field(default="", repr=False)
     evaluate_seconds: float = 5.0
+    for_good: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from trainplan.providers.sim.life import Moment, Rules, next_moment, write_progr
 from trainplan.providers.sim.objects import RunFiles
 from trainplan.providers.sim.stock import Spot, reclaims_per_hour
 from trainplan.providers.sim.tables import State
-from trainplan.providers.sim.training import Simulated, Trainer, Write
+from trainplan.providers.sim.training import EXIT_DONE, EXIT_WITH_RESULTS, Simulated, Trainer, Write
 from trainplan.providers.sim.values import Course, Ending, Kind, MachineState, SimMachine
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class World:
 
     def _vouch(self, course: Course, ending: Ending) -> None:
         """Sign a record as the agent does, which has the run's key; its trainer has not."""
-        if ending.state != "done":
+        if ending.exit_code not in (EXIT_DONE, EXIT_WITH_RESULTS):
             return
         record = attempt_record(course.run_key, course.run, course.attempt, partial(self.files.find, course.run))
         if record is not None:

@@ -41,7 +41,7 @@ def fields_of(row: Mapping[str, Any]) -> dict[str, Any]:
     ended = row["ended_at"] is not None
     assert ended == (by is not None), f"{row['id']}: ended at {row['ended_at']}, by {by}: the double has to say by whom"
     assert not ended or row["why"], f"{row['id']}: ended at {row['ended_at']} by {by}, for no reason that is known"
-    instants = {name: at and datetime.fromisoformat(at) for name, at in (work or {}).items()}
+    instants: dict[str, Any] = {name: at and datetime.fromisoformat(at) for name, at in (work or {}).items()}
     return {
         "ended_by": None if by is None else EndedBy(by),
         "why": row["why"],

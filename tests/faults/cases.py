@@ -46,7 +46,7 @@ class Case:
     `compares`: it is the run that follows pilots, and measures its first machine: it goes straight on there where it
     takes one machine, and elsewhere where it takes two; what was agreed to, no ending may pass.
     `large_data`: its data needs a disk beside the one that a TPU comes with.
-    `pause` and `first` are the first pause and the first command there, where those are not drawn.
+    `first` and `second` are the commands there, where those are not drawn, and `pause` is that before each of them.
     `break_code` plants a defect in each client."""
 
     name: str
@@ -69,12 +69,15 @@ class Case:
     draws: int = 0
     pause: timedelta | None = None
     first: str = ""
+    second: str = ""
     break_code: Callable[[], None] = nothing
 
 
 _HOURS = (Then.AWAY, Then.LEFT)
 SILENT_HOURS = (120.0, 121.5)
 """From the launch: the first command after the deadline falls into them."""
+SILENT_AT_A_STOP_HOURS, SILENT_AFTER_ALL_HOURS = (11.0, 30.0), (66.0, 69.0)
+"""From the launch: `plan stop` falls into them, while it trains and after all was trained."""
 _AFTER_THE_DEADLINE: dict[str, Any] = {
     "deadline": "5d", "hours": True, "pause": timedelta(days=5, minutes=30), "first": "plan status",
 }  # fmt: skip
@@ -202,6 +205,38 @@ CASES = (
         draws=10,
         pause=timedelta(hours=3),
         first="plan launch on another computer of this home",
+    ),
+    # plan stop is killed at the point that has the number of the draw: before, at and after its mark in the store.
+    Case(
+        name="sweep, stopped",
+        then=(Then.LEFT,),
+        deadline="5d",
+        hours=True,
+        draws=40,
+        sweep=True,
+        pause=timedelta(hours=12),
+        first="plan stop, killed",
+        second="plan stop",
+    ),
+    Case(
+        name="silent store at a stop",
+        then=(Then.LEFT,),
+        deadline="5d",
+        hours=True,
+        draws=10,
+        pause=timedelta(hours=12),
+        first="plan stop",
+    ),
+    # Nothing can be read of what was trained, its results are given up, and later the same job is launched.
+    Case(
+        name="results given up",
+        then=(Then.LEFT,),
+        deadline="5d",
+        hours=True,
+        draws=3,
+        pause=timedelta(hours=67),
+        first="plan stop --give-up-results",
+        second="plan launch",
     ),
     Case(name="data disk, left alone", then=_HOURS, deadline="5d", hours=True, draws=10, large_data=True),
     Case(name="hung", then=_HOURS, deadline="5d", hours=True, draws=40),

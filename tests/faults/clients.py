@@ -97,7 +97,8 @@ def job_of(case: Case) -> dict[str, Any]:
     """What the case trains, as a job file has it: some seconds, or 60 hours on the doubles' machines."""
     limits = {"deadline": case.deadline, **({"budget_usd": case.budget_usd} if case.budget_usd else {})}
     if case.hours:
-        return long_job_values(limits, large_data=case.large_data)
+        values = long_job_values(limits, large_data=case.large_data)
+        return {**values, "sweep": {"optimizer.learning_rate": [0.1, 0.03, 0.01]}} if case.sweep else values
     large = LARGE_DATA if case.large_data else {}
     if case.sweep:
         limits = {"deadline": case.deadline}
@@ -160,11 +161,11 @@ def launch_elsewhere(desk: Desk, ask: Ask, points: Points) -> None:
     launch_again(desk, ask, points, detach=True)
 
 
-def stop(desk: Desk, ask: Ask, points: Points) -> None:
-    """`plan stop RUN`, to the receipt."""
+def stop(desk: Desk, ask: Ask, points: Points, *, gives_up: bool = False) -> None:
+    """`plan stop RUN`, to the receipt; `gives_up` with --give-up-results."""
     _arrive(desk, ask, points)
     try:
-        stop_command.command(name=RUN_ID, as_json=True)
+        stop_command.command(name=RUN_ID, give_up_results=gives_up, as_json=True)
     except (PlanError, typer.Exit) as error:
         ask(("said", str(error)))
 
@@ -188,7 +189,7 @@ def attach(desk: Desk, ask: Ask, points: Points | None = None) -> None:
     _arrive(desk, ask, points or Points())
     try:
         attach_command.command(name=RUN_ID, as_json=True)
-    except (PlanError, typer.Exit) as error:
+    except (PlanError, ProviderError, typer.Exit) as error:
         ask(("said", str(error)))
 
 
@@ -252,7 +253,7 @@ def question(desk: Desk, ask: Ask, points: Points) -> None:
     points.at, points.happens = PRESSED_AT, pressed
     try:
         attach_command.command(name=RUN_ID, as_json=True)
-    except (PlanError, typer.Exit, KeyboardInterrupt) as error:
+    except (PlanError, ProviderError, typer.Exit, KeyboardInterrupt) as error:
         ask(("said", str(error)))
 
 

@@ -49,6 +49,7 @@ class Work:
     `stop_asked_at`: when a client asked its trainer to stop (`control/stop`, or the call that stands for it).
     `taken_at`: when the provider told the machine that it would be taken back; None where that comes without notice.
     `trained_at`: when its trainer ended, whatever the reason: done, failed, stopped, or its own deadline.
+    `has_results`: whether it is a sweep with a best trial so far at its end, which a person's stop brings home.
     `home_at`: from when on everything was in the run directory that the machine had to bring there after `trained_at`.
     Where a double takes no time for that, it is `trained_at`.
     """
@@ -60,6 +61,7 @@ class Work:
     taken_at: datetime | None = None
     trained_at: datetime | None = None
     home_at: datetime | None = None
+    has_results: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,6 +63,8 @@ class Typed(StrEnum):
     SHARED = "plan launch on another computer of this home"
     MEANWHILE = "plan attach, and plan status before it has the lock"
     SIGNAL = "plan attach, and SIGTERM"
+    STOP_KILLED = "plan stop, killed"
+    GIVE_UP = "plan stop --give-up-results"
 
 
 _LOOKS_AT_ALL = {Typed.STATUS, Typed.AGAIN}
@@ -70,7 +72,7 @@ _LOOKS_AT_ALL = {Typed.STATUS, Typed.AGAIN}
 _LOOKS_AT_NONE = {Typed.CLEANUP, Typed.ELSEWHERE, Typed.AGAIN_DETACHED, Typed.SHARED}
 """Cleanup leaves alone what a run of the journal uses, and what is another client's; a detached launch that finds a
 live run in the journal names it and leaves."""
-_OF_A_CASE = (Typed.SHARED, Typed.MEANWHILE, Typed.SIGNAL)
+_OF_A_CASE = (Typed.SHARED, Typed.MEANWHILE, Typed.SIGNAL, Typed.STOP_KILLED, Typed.GIVE_UP)
 """Commands that come where a case names them, and are never drawn."""
 USUAL = (Typed.STATUS, Typed.ATTACH, Typed.STOP, Typed.CLEANUP, Typed.AGAIN, Typed.AGAIN_DETACHED)
 """Commands that come after a launch that was left alone."""
@@ -78,6 +80,8 @@ _WORK: dict[Typed, Callable[[Desk, Ask, Points], None]] = {
     Typed.STATUS: clients.look_once,
     Typed.ATTACH: clients.attach,
     Typed.STOP: clients.stop,
+    Typed.STOP_KILLED: clients.stop,
+    Typed.GIVE_UP: partial(clients.stop, gives_up=True),
     Typed.CLEANUP: clients.cleanup,
     Typed.AGAIN: partial(clients.launch_again, detach=False),
     Typed.AGAIN_DETACHED: partial(clients.launch_again, detach=True),
@@ -135,10 +139,10 @@ class Scene:
         desk, trial = self.desk, self.trial
         if trial.point is not None:
             case = trial.case
-            for first in (True, False):
-                pause = case.pause if first and case.pause is not None else self.chance.choice(PAUSES)
+            for words in (case.first, case.second):
+                pause = case.pause if words and case.pause is not None else self.chance.choice(PAUSES)
                 desk.cloud.pass_time(desk.cloud.now() + pause)
-                self.typed(*([Typed(case.first)] if first and case.first else []))
+                self.typed(*([Typed(words)] if words else []))
         self.to_the_end()
 
     def launch(self, points: Points) -> None:
@@ -153,7 +157,7 @@ class Scene:
         # Whoever sends a create again gives what it made the time to boot, as it cannot know how old that is.
         cut_off = any(run.phase is Phase.LAUNCHING for run in self.runs())
         self.pressed = self.pressed or Typed.QUESTION in wanted
-        if Typed.STOP in wanted and self.wished_at is None:
+        if {Typed.STOP, Typed.STOP_KILLED, Typed.GIVE_UP} & set(wanted) and self.wished_at is None:
             self.wished_at = began
         if len(wanted) > 1:
             forked_together([self._work(typed) for typed in wanted], self.answer, self.chance)
@@ -179,7 +183,7 @@ class Scene:
     def _work(self, typed: Typed) -> Callable[[Ask], None]:
         follows = typed in (Typed.ATTACH, Typed.QUESTION, Typed.AGAIN)
         until = FOLLOWED if follows else SEARCHED if typed is Typed.AGAIN_DETACHED else None
-        points = Points(at=until, happens=die)
+        points = Points(at=self.trial.point if typed is Typed.STOP_KILLED else until, happens=die)
         if typed is Typed.SIGNAL:
             points = Points(at=self.chance.randrange(SIGNAL_AT), happens=clients.signal_where_errors_are_dropped)
             points.stops = frozenset({(points.at or 0) + HEARD_WITHIN})
@@ -261,6 +265,9 @@ class Scene:
             allowed = {Outcome.INTERRUPTED} | ({Outcome.STOPPED} if self.pressed else set())
         if run.outcome not in allowed:
             return f"{run.outcome} is recorded, not {' or '.join(sorted(allowed))} ({run.message})"
+        is_stopped = run.outcome is Outcome.STOPPED and any(row.work and row.work.has_results for row in mine)
+        if is_stopped and not (Path(run.model_folder) / "model.keras").is_file():
+            return "the best trial so far is not at home"
         return outlives_its_record(run, mine) or without_receipt(self.desk.settings, run, Path(run.model_folder))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -11,6 +12,7 @@ import trainplan.planner.home.client as client
 import trainplan.planner.runs.decision.next_action as next_action
 import trainplan.planner.runs.directory.signs as signs
 import trainplan.planner.runs.execution.create as create
+import trainplan.planner.runs.execution.end as end
 import trainplan.planner.runs.execution.observe as looking
 import trainplan.planner.runs.journal.rows as rows
 from tests.faults.defects import defect
@@ -18,7 +20,7 @@ from trainplan.planner.api.living_run import Beside
 from trainplan.planner.runs.decision.search import Search
 from trainplan.planner.runs.execution.end import Finisher
 from trainplan.planner.runs.execution.recorder import Recorder
-from trainplan.planner.runs.run import Run
+from trainplan.planner.runs.run import Outcome, Run
 from trainplan.planner.runs.runner import Runner
 from trainplan.planner.runs.telling.news import News
 from trainplan.providers import interrupts
@@ -126,6 +128,47 @@ def _() -> None:
         self._drop_stored(run)
 
     Finisher._fetch = fetched
+
+
+@defect("a stop for good is not marked in the store")
+def _() -> None:
+    end.note_stop_for_good = lambda *_: None
+
+
+@defect("a stop for good is marked after the request")
+def _() -> None:
+    """What trains is asked without a mark, and ends without its results."""
+    real, put = Finisher.tell_to_stop, end.note_stop_for_good
+    late: list[Any] = []
+
+    def told(self: Finisher, run: Run) -> None:
+        late.clear()
+        end.note_stop_for_good = lambda *given: late.append(given)
+        real(self, run)
+        for given in late:
+            put(*given)
+
+    Finisher.tell_to_stop = told
+
+
+@defect("what a stopped run left in the store stays there")
+def _() -> None:
+    real, collected = Finisher._with_results, Finisher.collect
+
+    def left(self: Finisher, run: Run) -> Run:
+        return run if run.outcome is Outcome.STOPPED else real(self, run)
+
+    def stopped(self: Finisher, run: Run) -> Run:
+        if run.stop_asked is None:
+            return collected(self, run)
+        return self.end(replace(run, has_results_settled=True), next_action.End(Outcome.STOPPED, "stopped"))
+
+    Finisher._with_results, Finisher.collect = left, stopped
+
+
+@defect("results that lie in the store are passed over at a launch")
+def _() -> None:
+    Runner.results_of = lambda *_: None
 
 
 @defect("another computer's live run of this home is passed over")

@@ -6,10 +6,11 @@ import json
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tests.doubles.clock import NOON
-from tests.faults.cases import SILENT_HOURS
+from tests.faults.cases import SILENT_AFTER_ALL_HOURS, SILENT_AT_A_STOP_HOURS, SILENT_HOURS
 from tests.faults.harness import Ask, EndedBy, Lived, Work
 from tests.faults.points import Points
 from trainplan.planner.runs.targets import Target
@@ -20,7 +21,7 @@ from trainplan.providers.sim.catalogue import ADDRESS_USD_PER_HOUR, DISK_USD_PER
 from trainplan.providers.sim.ledger import ledger
 from trainplan.providers.sim.provider import SimProvider
 from trainplan.providers.sim.scenario import Scenario
-from trainplan.providers.sim.training import Simulated
+from trainplan.providers.sim.training import Simulated, has_results
 from trainplan.providers.sim.values import Why
 from trainplan.providers.sim.world import World
 
@@ -128,10 +129,16 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "hung": {},
     "never begins": {"machine_timer_works": False},
 }  # fmt: skip
-_SILENT = {"code": "ExpiredCredentials", "start": f"{SILENT_HOURS[0]}h", "end": f"{SILENT_HOURS[1]}h", "times": None}
+
+
+def _silent(start: float, end: float, **operation: str) -> dict[str, Any]:
+    return {"code": "ExpiredCredentials", "start": f"{start}h", "end": f"{end}h", "times": None, **operation}
+
+
+_silent_store = partial(_silent, operation="GetObject")
 SCENARIOS |= {
-    "no answer at the end": {"faults": [_SILENT]},
-    "silent store at the end": {"faults": [{**_SILENT, "operation": "GetObject"}]},
+    "no answer at the end": {"faults": [_silent(*SILENT_HOURS)]},
+    "silent store at the end": {"faults": [_silent_store(*SILENT_HOURS)]},
 }
 SCENARIOS |= {"sweep, budget": {"throughput_factor": 0.13, "disks_stay": True}}
 SCENARIOS |= {
@@ -143,6 +150,9 @@ SCENARIOS |= {
 SCENARIOS |= {
     "two at once": {"disks_stay": True},
     "shared home": {},
+    "sweep, stopped": {},
+    "silent store at a stop": {"faults": [_silent_store(*SILENT_AT_A_STOP_HOURS)]},
+    "results given up": {"faults": [_silent_store(*SILENT_AFTER_ALL_HOURS)]},
     "signal": {},
 }
 SCENARIOS |= {"goes straight on": {}, "goes on elsewhere": {}, "goes on, hung": {}}
@@ -356,6 +366,7 @@ def _lived(row: Mapping[str, Any], world: World) -> Lived:
 def work_of(machine: SimMachine, world: World) -> Work:
     """What a machine of the simulated cloud has done by now."""
     trained_at = machine.trainer_end.at if machine.trainer_end is not None else None
+    course = machine.course
     return Work(
         deadline=machine.deadline,
         boots_since=machine.created_at,
@@ -364,6 +375,7 @@ def work_of(machine: SimMachine, world: World) -> Work:
         taken_at=machine.noticed_at,
         trained_at=trained_at,
         home_at=trained_at,
+        has_results=course is not None and trained_at is not None and has_results(course, trained_at),
     )
 
 

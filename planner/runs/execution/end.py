@@ -164,11 +164,12 @@ class Finisher:
         failure = failure_of(folder)
         if failure is not None and failure.outcome == "failed":
             return End(Outcome.FAILED, failure.text)
+        early = early_text(folder)
         if failure is not None and (failure.outcome == "stopped" or run.stop_asked is not None):
-            return End(Outcome.STOPPED, f"stopped; what its script had saved is at home, and {failure.text}")
+            saved = f"; what its script had saved is at home, and {failure.text}"
+            return End(Outcome.STOPPED, f"stopped before {early}" if early else f"stopped{saved}")
         if failure is not None:
             return early_end(run, f"its script had ended; {failure.text}")
-        early = early_text(folder)
         return early_end(run, early) if early else End(Outcome.SUCCEEDED, "")
 
     def end(self, run: Run, action: End) -> Run:
