@@ -93,6 +93,8 @@ class Story:
     end: Line | None = None
     early_end: Line | None = None
     last_step: Line | None = None
+    resumed_from: int | None = None
+    """The step that it first began at; None where it has not told."""
     restarts: int = 0
     """How often training began again within the attempt: on a cluster, which requeues its jobs, and on a machine that
     restarted."""
@@ -115,10 +117,7 @@ class Story:
         self._add_instant(line)
         match line["event"]:
             case "start":
-                if self.start is not None:
-                    self.restarts += 1
-                    self.lost_steps += max(0, self.step - int(line.get("resumed_from_step") or 0))
-                self.start, self.end, self.last_step = line, None, None
+                self._begin(line)
             case "step":
                 self.last_step = line
                 self._add_rate(line)
@@ -183,6 +182,14 @@ class Story:
     def first_step_at(self) -> datetime | None:
         """When the trainer was ready for its first step."""
         return instant(self.start.get("time")) if self.start else None
+
+    def _begin(self, line: Line) -> None:
+        if self.start is not None:
+            self.restarts += 1
+            self.lost_steps += max(0, self.step - int(line.get("resumed_from_step") or 0))
+        elif "resumed_from_step" in line:
+            self.resumed_from = int(line["resumed_from_step"])
+        self.start, self.end, self.last_step = line, None, None
 
     def _add_instant(self, line: Line) -> None:
         self.last_at = instant(line.get("time")) or self.last_at

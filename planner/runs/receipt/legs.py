@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from trainplan.planner.runs.run import INTERRUPTIONS
 from trainplan.planner.runs.targets import Target
 
 if TYPE_CHECKING:
+    from trainplan.planner.runs.directory.progress import Story
     from trainplan.planner.runs.run import Run
 
 
@@ -49,6 +52,23 @@ def legs_of(run: Run, last_step: int, now: datetime) -> tuple[Leg, ...]:
         )
         kept_count = newest_step
     return tuple(legs)
+
+
+def with_passed_over(run: Run, stories: Mapping[int, Story]) -> Run:
+    """The run whose machines kept no more than the next one went on from: where it began below the newest checkpoint in
+    the store, that was damaged, and its steps were trained again. `stories` are what the attempts have told, by number.
+    """
+    machines = [attempt for attempt in run.attempts if attempt.had_instance]
+    for before, after in pairwise(machines):
+        began_at = stories[after.number].resumed_from if after.number in stories else None
+        passed_over = (before.step or 0) - began_at if began_at is not None else 0
+        if before.end in INTERRUPTIONS and passed_over > 0:
+            lost_steps = (before.lost_steps or 0) + passed_over
+            attempts = [
+                replace(one, step=began_at, lost_steps=lost_steps) if one is before else one for one in run.attempts
+            ]
+            run = replace(run, attempts=tuple(attempts))
+    return run
 
 
 def estimate_of(legs: Sequence[Leg], launch_estimate: dict[str, Any]) -> dict[str, Any]:

@@ -256,9 +256,7 @@ def write_receipt(
         message=run.message,
         attempts=len(run.attempts),
         interruptions=len(interrupted) + story.restarts,
-        lost_steps=sum(attempt.lost_steps or 0 for attempt in interrupted)
-        + story.lost_steps
-        + _passed_over_steps(run, story),
+        lost_steps=sum(attempt.lost_steps or 0 for attempt in interrupted) + story.lost_steps,
         estimated_seconds=estimate.get("seconds"),
         actual_seconds=seconds,
         estimated_usd=estimate.get("usd"),
@@ -297,18 +295,6 @@ def _kept_steps(run: Run, story: Story) -> int:
     if last is None or last.step is None or last.end not in INTERRUPTIONS or run.outcome is Outcome.SUCCEEDED:
         return story.step
     return last.step
-
-
-def _passed_over_steps(run: Run, story: Story) -> int:
-    """The steps of stored checkpoints that the last machine passed over, since they were damaged. Only of a success is
-    the story surely that of the last machine."""
-    machines = [attempt for attempt in run.attempts if attempt.had_instance]
-    before = machines[-2] if len(machines) > 1 else None
-    if run.outcome is not Outcome.SUCCEEDED or story.restarts or story.start is None:
-        return 0
-    if before is None or before.end not in INTERRUPTIONS or "resumed_from_step" not in story.start:
-        return 0
-    return max(0, (before.step or 0) - int(story.start["resumed_from_step"]))
 
 
 def _of_the_test(end: dict[str, Any]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from trainplan.planner.runs.events import Event, Message
 from trainplan.planner.runs.execution.end import unchecked
 from trainplan.planner.runs.journal.reader import recorded_job
 from trainplan.planner.runs.money.own_use import credit_paid_usd
+from trainplan.planner.runs.receipt.legs import with_passed_over
 from trainplan.planner.runs.receipt.receipt import (
     Ending,
     Receipt,
@@ -99,7 +100,9 @@ class Receipts:
             credit_usd=self._credit_usd(run, ended_at),
         )  # fmt: skip
         story = self._story(run)
-        receipt = write_receipt(run, story, self._journal.estimate(run.run_id), ending, before)
+        receipt = write_receipt(
+            with_passed_over(run, self._stories(run, story)), story, self._journal.estimate(run.run_id), ending, before
+        )
         receipt = replace(receipt, sweep=self._sweep(run))
         if earlier_seconds is not None:
             receipt = replace(receipt, actual_seconds=earlier_seconds)
@@ -140,6 +143,17 @@ class Receipts:
         except (ProviderError, StateError) as error:
             self._listen(Message(f"the receipt lacks what the trainer said: {error.message}"))
         return story
+
+    def _stories(self, run: Run, newest: Story) -> dict[int, Story]:
+        """What the machines that came after another one have told, by attempt; `newest` is the run's story."""
+        stories: dict[int, Story] = {}
+        machines = [attempt for attempt in run.attempts if attempt.had_instance]
+        if len(machines) > 1 and run.outcome is Outcome.SUCCEEDED:
+            stories[machines.pop().number] = newest  # as its machine vouches for
+        with suppress(ProviderError):  # it was said that the store does not answer
+            for attempt in machines[1:]:
+                stories[attempt.number] = story_of(self._provider_of(run.provider).store(run.run_id), attempt.number)
+        return stories
 
     def _story_of(self, run: Run, attempt: int) -> Story:
         """What an attempt has said. Of one that trained to the end, only what its machine vouches for; one that ended

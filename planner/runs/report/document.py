@@ -11,6 +11,7 @@ from trainplan.planner.errors import PlanError, StateError, ThisMachineError
 from trainplan.planner.report.sweep_page import sweep_json
 from trainplan.planner.runs.directory.progress import ProgressReader, Story, unreadable_text
 from trainplan.planner.runs.journal.reader import recorded_job
+from trainplan.planner.runs.receipt.legs import with_passed_over
 from trainplan.planner.runs.report.curves import Curves
 from trainplan.planner.runs.report.dollars import dollars_over_time
 from trainplan.planner.runs.report.held_out import classes_at_home, epochs_at_home
@@ -48,7 +49,9 @@ def run_document(run: Run, sources: Sources) -> dict[str, Any]:
     """
     events = sources.journal.events(run.run_id)
     gaps: list[str] = []
-    curves, story = _progress(run, sources, gaps)
+    curves, stories = _progress(run, sources, gaps)
+    story = next((one for one in reversed(stories.values()) if one.start is not None), Story())
+    run = with_passed_over(run, stories)
     receipt = _receipt(run, sources.journal, gaps)
     until = _until(run, events, sources.now)
     dollars = dollars_over_time(run, until)
@@ -162,12 +165,12 @@ def _interruptions(run: Run) -> list[dict[str, Any]]:
     return rows
 
 
-def _progress(run: Run, sources: Sources, gaps: list[str]) -> tuple[Curves, Story]:
-    """The curves of all attempts, and the story of the newest one that said anything."""
-    curves, newest = Curves(), Story()
+def _progress(run: Run, sources: Sources, gaps: list[str]) -> tuple[Curves, dict[int, Story]]:
+    """The curves of all attempts, and what each of them has told, by number."""
+    curves, stories = Curves(), dict[int, Story]()
     if sources.store is None:
         gaps.append(f"the run directory was not read, so that the curves over time are missing: {sources.why_no_store}")
-        return curves, newest
+        return curves, stories
     for attempt in run.attempts:
         reader, story = ProgressReader(sources.store, attempt.number), Story()
         try:
@@ -178,8 +181,8 @@ def _progress(run: Run, sources: Sources, gaps: list[str]) -> tuple[Curves, Stor
             gaps.append(f"the progress of attempt {attempt.number} is missing: {error.message}")
         if reader.unreadable:
             gaps.append(f"attempt {attempt.number}: {unreadable_text(reader.unreadable)}")
-        newest = story if story.start is not None or newest.start is None else newest
-    return curves, newest
+        stories[attempt.number] = story
+    return curves, stories
 
 
 def _epochs(run: Run, curves: Curves, gaps: list[str], *, has_epochs: bool) -> list[dict[str, Any]]:

@@ -22,6 +22,7 @@ from trainplan.planner.planning.own_measurements import OwnMeasurement, load_mea
 from trainplan.planner.planning.this_machine import quote_this_machine
 from trainplan.planner.runs.directory.progress import Story
 from trainplan.planner.runs.events import Message
+from trainplan.planner.runs.receipt.legs import with_passed_over
 from trainplan.planner.runs.receipt.receipt import (
     Ending,
     Receipt,
@@ -148,8 +149,13 @@ def test_steps_that_were_lost_with_the_last_machine_are_not_kept_too(kept: int) 
 @pytest.mark.parametrize(("resumed", "lost"), [(20, 1), (15, 6)])
 def test_steps_of_a_damaged_checkpoint_that_was_passed_over_are_trained_again(resumed: int, lost: int) -> None:
     made = (an_attempt(1, end=EndKind.LOST, step=20, lost_steps=1), an_attempt(2, end=EndKind.DONE))
-    story = Story(start={"event": "start", "resumed_from_step": resumed})
-    assert write_receipt(a_done_run(made=made), story, {}, an_ending()).lost_steps == lost
+    story = Story()
+    story.add({"event": "start", "resumed_from_step": resumed})
+    run = with_passed_over(a_done_run(made=made), {2: story})
+    assert write_receipt(run, story, {}, an_ending()).lost_steps == lost
+    assert run.attempts[0].step == min(20, resumed)
+    assert with_passed_over(run, {2: story}) == run
+    assert with_passed_over(a_done_run(made=made), {}) == a_done_run(made=made)
 
 
 def test_a_node_that_was_lost_within_an_attempt_is_an_interruption() -> None:

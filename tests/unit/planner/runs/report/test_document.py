@@ -37,6 +37,22 @@ def launched(desk: Desk, *scripts: Any) -> Run:
     return desk.launch(targets=[a_target("3.6", zone="a"), a_target("1.8", zone="b")])[0]
 
 
+def passes_over_the_checkpoint(machine: FakeMachine) -> Iterator[Sighting]:
+    """It is damaged: training begins anew."""
+    machine.store.delete("checkpoints")
+    yield from trains_well(machine)
+
+
+def test_steps_of_a_damaged_checkpoint_are_trained_again_in_every_output(desk: Desk) -> None:
+    run = launched(desk, ends_after(EndKind.RECLAIMED, 500), passes_over_the_checkpoint)
+    told = document(desk, run)
+    (stop,) = told["interruptions"]
+    assert (stop["step"], stop["lost_steps"]) == (None, 503)
+    assert [one["lost_steps"] for one in told["attempts"]] == [503, None]
+    assert told["receipt"]["lost_steps"] == 503
+    assert [leg["steps"] for leg in told["receipt"]["placements"]] == [0, 780]
+
+
 def test_an_interrupted_run_tells_where_it_was_and_what_it_lost(desk: Desk) -> None:
     run = launched(desk, *TAKEN_AND_DONE)
     told = document(desk, run)
