@@ -7,13 +7,14 @@ BIN := $(VENV)/bin
 TABLES := pricing/data/catalog.sqlite planner/throughput/data/measurements.sqlite
 PRICE_TEXT := $(wildcard pricing/data/*.csv pricing/data/*.toml pricing/data/offers/*.csv)
 
-.PHONY: help demo set-up test test-fast check site lint types imports e2e faults soak fuzz pins lock audit build release sizes shells engine docker slurm machine azurite simulator browser tables fit accuracy absences bench later k80 clean
+.PHONY: help demo set-up test test-fast check coverage site lint types imports e2e faults soak fuzz pins lock audit build release sizes shells engine docker slurm machine azurite simulator browser tables fit accuracy absences bench later k80 clean
 
 help:
 	@echo "make demo    estimate, then train a small net for real on this machine, then its receipt"
 	@echo "make test    lint, types, import rules, unit and contract tests, a sample of the others (12 minutes, with installation)"
 	@echo "make test-fast  unit and contract tests of less than a second or so (3 minutes): no containers, no killed launches"
 	@echo "make check   all other tests: killed launches, planted defects, containers; CI runs it after make test"
+	@echo "make coverage  which lines the unit tests of one package reach (COVERED=pricing), and whether that is enough"
 	@echo "make engine  set up Podman as a container engine (root, Debian)"
 	@echo "make docker  start Docker beside it, for the tests that hold the contract against Docker (root, Debian)"
 	@echo "make shells  install zsh, fish and man, for the tests of completion and of the manual page (root, Debian)"
@@ -164,6 +165,14 @@ later: $(VENV)/.dev tables
 
 test-fast: $(VENV)/.dev tables
 	@TMPDIR=$$(scripts/memory.sh) $(BIN)/pytest --numprocesses auto --dist loadfile --no-loadscope-reorder -q -m "not check and not sample and not slow and not train"
+
+# The share of statements and branches that the unit tests of a package have to reach, as measured; without a figure, any.
+COVERED ?= pricing
+FLOOR_pricing := 90
+
+coverage: $(VENV)/.dev tables
+	$(BIN)/coverage run -m pytest -q -m "not check and not slow and not train and not container" tests/unit/$(COVERED)
+	$(BIN)/coverage report --include='src/trainplan/$(COVERED)/*' --fail-under=$(or $(FLOOR_$(COVERED)),0)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
