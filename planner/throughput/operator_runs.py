@@ -13,39 +13,50 @@ if TYPE_CHECKING:
     from trainplan.planner.throughput.setup import Setup
 
 
+_TPU = "tpu"
+
+
 def program_of(setup: Setup) -> str:
-    """The kind of program that runs a step: NVIDIA's MXNet kernels and MLPerf's entries are not TensorFlow's."""
+    """The kind of program that runs a step: NVIDIA's MXNet kernels and MLPerf's entries are not TensorFlow's. On a TPU
+    XLA makes the program, whatever framework asks for it."""
+    if setup.rates.architecture == _TPU:
+        return _TPU
     source, _, framework = setup.source.lower().partition("|")
     if source.startswith("mlperf"):
-        return "mlperf_tpu" if setup.rates.architecture == "tpu" else "mlperf"
+        return "mlperf"
     if setup.family is not Family.OTHER:
         return str(setup.family)
     return "mxnet" if "mxnet" in framework or "nvidia" in framework else "other"
 
 
 def run_of(setup: Setup, model: str) -> Run:
-    """One device's part of a set-up of the network that measurements call `model`."""
+    """One device's part of a set-up of the network that measurements call `model`. A TPU's next images arrive while it
+    computes (its infeed; JAX and PyTorch/XLA return before a step is done)."""
     rates = setup.rates
+    is_tpu = rates.architecture == _TPU
     return Run(
         device=device_of(rates, setup.precision),
         width=2 if setup.precision is Precision.HALF else 4,
-        xla=setup.xla or rates.architecture == "tpu",
+        xla=setup.xla or is_tpu,
         optimizer_step=setup.optimizer_step,
-        copies=setup.family is Family.KERAS,
+        copies=setup.family is Family.KERAS and not is_tpu,
         levels=_levels(setup, model),
     )
 
 
 def _levels(setup: Setup, model: str) -> tuple[Level, ...]:
-    precision, xla = str(setup.precision), "xla" if setup.xla else "plain"
     architecture, device, source = setup.rates.architecture, setup.device, setup.source
+    is_tpu = architecture == _TPU
+    # Numbers of 32 bits are multiplied in 16 there: only their bytes are those of 32 bits (`Run.width`).
+    precision = str(Precision.HALF if is_tpu else setup.precision)
+    xla = "xla" if setup.xla or is_tpu else "plain"
     program, era = (program_of(setup), xla, precision), str(setup.era)
     network = model.removesuffix("_bn")
     family = family_of_network(network)
     levels: tuple[Level, ...] = (
         ("all",),
         ("precision", precision),
-        ("numbers", setup.numbers),
+        ("numbers", "bf16" if is_tpu else setup.numbers),
         ("layout", setup.layout, precision),
         ("architecture", architecture),
         ("architecture_precision", architecture, precision),

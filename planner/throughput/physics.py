@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from trainplan.planner.throughput.grid import DENSE_NODES, OTHER_NODES, Node, batch_nodes, conv_nodes
 from trainplan.planner.throughput.rates import Precision
 from trainplan.planner.throughput.remember import per_net
-from trainplan.planner.throughput.setup import Library, Link
+from trainplan.planner.throughput.setup import Era, Library, Link
 from trainplan.workloads.graph import Graph
 from trainplan.workloads.layers import figures, trained_parameters
 from trainplan.workloads.memory import footprint
@@ -96,6 +96,13 @@ _NVLINK_GENERATION = {
     **{"pascal": 1.0, "volta": 1.6, "turing": 1.0, "ampere": 3.5},
     **{"hopper": 5.0, "blackwell": 9.0, "tpu": 3.5},
 }
+# Rows over PCIe are of its generations 3 and 4; the 5th has twice the rate (PCI-SIG: 32 and 16 GT/s a lane).
+_PCIE_5 = 2.0
+# Through the host, relative to the bus that rows up to 2021 have (12 GB/s): NCCL's bus bandwidth of four RTX 5090 is
+# 35 GB/s, of eight 28 GB/s, which is 448 GB/s for the host (github.com/NVIDIA/nccl/issues/1639, 2025-03). Earlier slots
+# in proportion to PCI-SIG's rates (assumed).
+_SLOT = {3: 35 / 4 / 12, 4: 35 / 2 / 12, 5: 35 / 12}
+_HOST_MEMORY = 8 * 28 / 12
 # The share of a device's memory (as the data sheet has it) that a step needs from where on frameworks are left with too
 # little workspace for cuDNN's fast algorithms, and where that is felt in full. Steps of 0.86 to 0.91 were 0.45 to 0.78
 # times as fast as those of half the batch, of 0.81 and less at least 0.91 times (profet-0177, -0501, -0769, -1162;
@@ -137,7 +144,13 @@ def waiting_seconds(alone: float, travelling_seconds: float, jitter: float) -> f
 
 def sharing(setup: Setup, links: LinkConstants, count: int) -> tuple[float, float]:
     """The seconds that gradients travel among `count` of the set-up's devices, and the share of the step by which the
-    slowest of them is later."""
+    slowest of them is later.
+
+    The chips of a TPU slice run one program in step: MLPerf's slices of 64 chips are 4.01 times as fast as those of 16
+    (mlperf-0002, -0004). What they wait for each other is in the rows that a chip is known by, which are of slices.
+    """
+    if setup.rates.architecture == "tpu":
+        return _travelling_seconds(setup, links, count), 0.0
     return _travelling_seconds(setup, links, count), links.libraries[setup.library].jitter * math.log2(count)
 
 
@@ -286,22 +299,33 @@ def _travelling_seconds(setup: Setup, links: LinkConstants, count: int) -> float
     library = links.libraries[setup.library]
     speed = links.bytes_per_second[setup.link] * library.reach
     sent = float(_trained(setup.net, 0, 0) * setup.gradient_bytes)
-    return volume(setup, sent, count) / speed + library.hop_seconds * math.log2(count)
+    hops = 0.0 if setup.rates.architecture == "tpu" else library.hop_seconds * math.log2(count)
+    return volume(setup, sent, count) / speed + hops
+
+
+def _generation(setup: Setup) -> float:
+    """How many times as fast a link is as that of the rows its speed is fitted to."""
+    if setup.link in (Link.NVLINK, Link.NVSWITCH):
+        return _NVLINK_GENERATION.get(setup.rates.architecture, 1.0)
+    return _PCIE_5 if setup.link is Link.PCIE and (setup.rates.pcie_generation or 0) >= 5 else 1.0
 
 
 def volume(setup: Setup, sent: float, count: int) -> float:
     """Bytes that a link carries for a step with `sent` bytes of gradients on `count` devices: a ring for NVLink and
-    PCIe, one shared bus through the host, a server's gradients and weights, a broadcast and a gather for
+    PCIe, one shared bus through the host or its slots, a server's gradients and weights, a broadcast and a gather for
     `DataParallel`; none on one device.
     """
-    wide = setup.link in (Link.NVLINK, Link.NVSWITCH)
-    generation = _NVLINK_GENERATION.get(setup.rates.architecture, 1.0) if wide else 1.0
+    generation = _generation(setup)
     if setup.library is Library.SERVER:
         return sent * count / 2 / generation
     match setup.link:
-        case Link.HOST:
+        case Link.HOST if setup.era in (Era.TO_2018, Era.TO_2021):
             # Each of a ring's messages is written to the host and read from it, all over one bus.
             return 4 * sent * (count - 1)
+        case Link.HOST:
+            # NCCL of later years writes and reads at once: the card's slot decides, or the host's memory.
+            slot = _SLOT.get(setup.rates.pcie_generation or 4, _SLOT[5])
+            return 2 * sent * (count - 1) / count / min(slot, _HOST_MEMORY / count)
         case Link.DATA_PARALLEL:
             # The copies go over NVLink where the boards have it, as data centre Ampere has.
             return 2 * sent * (count - 1) / (3.5 if setup.device == "A100" else 1.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -22,7 +23,8 @@ class Precision(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownRates:
     """Rates in bytes and FLOPs per second; `tflops` by precision in 10^12 FLOP/s, some of them of tensor
-    cores or matrix units."""
+    cores or matrix units. `architecture` is that of the multiprocessors, `pcie_generation` that of the card (None where
+    it is not known)."""
 
     group: str
     architecture: str
@@ -30,6 +32,7 @@ class KnownRates:
     bytes_per_second: float
     tflops: Mapping[Precision, float]
     on_matrix_units: frozenset[Precision]
+    pcie_generation: int | None = None
 
     def flops_per_second(self, precision: Precision) -> float:
         return self.tflops[precision] * 1e12
@@ -44,6 +47,9 @@ _TF32_FACTOR = 0.5
 _KEPLER_REACHABLE = 2 / 3
 _WITH_TENSOR_CORES = ("volta", "turing", "ampere", "ada", "hopper", "blackwell")
 _TPU = "tpu"
+# Multiprocessors of RTX 50 and RTX PRO Blackwell cards do as much in a clock as Ada's (RTX 4090: 0.645 and 1.29 TFLOP/s
+# each in fp32 and in 16 bits at 2.52 GHz, RTX 5090: 0.616 and 1.23 at 2.41 GHz), B200's six times as much in 16 bits.
+_ALIKE = {"12": "ada"}
 WITH_TF32 = ("ampere", "ada", "hopper", "blackwell")
 
 
@@ -57,7 +63,9 @@ def known_rates(device: Device | None) -> KnownRates | None:
     plain = peaks.of("fp32") or half
     if plain is None:
         return None
-    architecture = str(device.architecture)
+    capability = (device.compute_capability or "").partition(".")[0]
+    architecture = _ALIKE.get(capability, str(device.architecture))
+    pcie = re.match(r"PCIe(\d)", device.interconnect)
     if architecture == "kepler":
         plain *= _KEPLER_REACHABLE
     if half is None:
@@ -76,4 +84,5 @@ def known_rates(device: Device | None) -> KnownRates | None:
         bytes_per_second=device.memory_bandwidth_gb_s * 1e9,
         tflops=tflops,
         on_matrix_units=frozenset(on_units),
+        pcie_generation=int(pcie[1]) if pcie else None,
     )

@@ -81,8 +81,8 @@ card), or one candidate is held out and the others are known.
 SHARED_STEPS = """Steps of several GPUs by torch's DistributedDataParallel, and of TPU slices, as the shipped model answers without a source,
 beside what was published (`python -m scripts.fit.shared_steps`). The gain is that of several GPUs over one in the same program; the
 last column has it with links and libraries as they are assumed before any row. What is off is the step on one GPU, not the sharing:
-pycls' RegNets have no sibling on a V100. The rows of TPUs are of programs that were tuned for MLPerf, and of PyTorch/XLA, which
-multiplies in 16 bits where its tensors have 32: a plain program is estimated at 0.3 to 0.9 of them.
+pycls' RegNets have no sibling on a V100. The rows of TPUs are of programs that were tuned for MLPerf (in the fit, as a source's), and of PyTorch/XLA, which
+multiplies in 16 bits where its tensors have 32 (in no fit). The width for several GPUs is that for one, and half of what the exchange takes.
 """
 
 SEVERAL_MACHINES = """Seconds of a step, or of one all-reduce, as computed from the rate of one machine, over the published ones
