@@ -342,6 +342,7 @@ def estimate(  # noqa: PLR0913  a search has as many limits as people have
     providers: Sequence[str] = (),
     regions: Sequence[str] = (),
     devices: Sequence[str] = (),
+    device_counts: Sequence[int] = (),
     markets: Sequence[str] = (),
     include_retired: bool = False,
     assume_available: bool = False,
@@ -350,8 +351,9 @@ def estimate(  # noqa: PLR0913  a search has as many limits as people have
     """What a job takes and costs everywhere that it could run; nothing is rented, and no account is asked.
 
     `deadline` (`"8h"`) and `budget_usd` are limits of the whole run, `objective` is `cost`, `time` or `balanced`: what
-    is given stands in the place of what the job says. `providers`, `regions`, `devices` and `markets` (`on_demand`,
-    `spot`) narrow the search; empty means any. `providers=["local"]` estimates this computer.
+    is given stands in the place of what the job says. `providers`, `regions`, `devices`, `device_counts`
+    (accelerators of a machine) and `markets` (`on_demand`, `spot`) narrow the search; empty means any.
+    `providers=["local"]` estimates this computer.
     `assume_available` uses spot prices as listed, even far below those of other regions; `every_placement` has a row
     for each region and zone.
 
@@ -368,6 +370,7 @@ def estimate(  # noqa: PLR0913  a search has as many limits as people have
             providers=tuple(name.strip().lower() for name in _several("--provider", providers)),
             regions=_several("--region", regions),
             devices=_several("--device", devices),
+            counts=tuple(device_counts),
             markets=tuple(one_of("--market", name, list(Market)) for name in _several("--market", markets)),
             include_retired=include_retired,
             assume_available=assume_available,

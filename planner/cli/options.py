@@ -68,6 +68,10 @@ Devices = Annotated[
         autocompletion=completion.devices,
     ),
 ]
+Counts = Annotated[
+    list[int] | None,
+    typer.Option("--count", min=1, help="Only machines of this many accelerators; repeat for more"),
+]
 Markets = Annotated[
     list[str] | None,
     typer.Option("--market", help="on_demand or spot", callback=_split, autocompletion=completion.markets),

@@ -41,7 +41,8 @@ LONGEST = timedelta(days=30)
 
 
 class Filters(NamedTuple):
-    """What the person will have; an empty set means any. Devices are canonical names.
+    """What the person will have; an empty set means any. Devices are canonical names, `counts` how many of them a
+    machine has.
 
     `allowed` are the regions that the settings let a provider use, by its name; one that is not in it may use any.
     `by_trainer` leaves out what can only be estimated, since the trainer does not use all of it (`only_estimated`).
@@ -50,6 +51,7 @@ class Filters(NamedTuple):
     providers: frozenset[str] = frozenset()
     regions: frozenset[str] = frozenset()
     devices: frozenset[str] = frozenset()
+    counts: frozenset[int] = frozenset()
     markets: frozenset[str] = frozenset()
     include_retired: bool = False
     by_trainer: bool = False
@@ -238,6 +240,8 @@ def unwanted(rental: Rental, filters: Filters) -> Reason | None:
         return Reason.PROVIDER
     if filters.devices and rental.device not in filters.devices:
         return Reason.DEVICE
+    if filters.counts and rental.device_count not in filters.counts:
+        return Reason.COUNT
     if filters.markets and rental.market not in filters.markets:
         return Reason.MARKET
     if rental.lifecycle.state is LifecycleState.RETIRED and not filters.include_retired:

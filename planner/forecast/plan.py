@@ -124,6 +124,7 @@ class Reason(StrEnum):
 
     PROVIDER = "provider_not_wanted"
     DEVICE = "device_not_wanted"
+    COUNT = "count_not_wanted"
     MARKET = "market_not_wanted"
     RETIRED = "retired"
     NOT_OFFERED = "not_offered"
@@ -157,6 +158,7 @@ REASON_TEXTS: dict[Reason, str] = {
     Reason.PROVIDER: "not among the providers you asked for",
     Reason.REGION: "not among the regions you asked for, or not in the setting `regions`",
     Reason.DEVICE: "not among the devices you asked for",
+    Reason.COUNT: "not of as many accelerators as you asked for",
     Reason.MARKET: "not among the markets you asked for",
     Reason.CANNOT_RUN: "no known combination of driver, container and host can train on it",
     Reason.MULTI_HOST: "a slice of several hosts, of which a launch starts one: start the trainer on each "

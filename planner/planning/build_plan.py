@@ -80,17 +80,17 @@ class PlanQuery(NamedTuple):
     this account of placements, `queue_waits` what a cluster told of its queues.
     `own_prices` are the person's own that hold now (None: the rates of the settings, whose hours nobody has counted).
     `explain_row` is the number of the row whose operators are timed ("": no row's).
-    `by_trainer` leaves out what can only be estimated, since the trainer does not use all of it; `instance_types` are
-    those that a launch may take (empty: any); an estimate shows all.
-    `nodes` are the numbers of machines to estimate the first offers with (empty: those up to the job's `nodes`).
+    `by_trainer` leaves out what the trainer does not use all of; `instance_types` are those that a launch may take.
+    `nodes` are the numbers of machines to estimate the first offers with (empty: those up to the job's `nodes`),
+    `counts` those of accelerators that one may have (empty: any).
     `free_share` is what other programs leave of this machine's processors, 0 to 1 (None: it is looked at meanwhile).
-    `catalog` is another catalog file than the one in use; `offer_source` puts the offers that a
-    provider lists itself in the place of those of the catalog.
+    `catalog` is another catalog file; `offer_source` puts offers that a provider lists itself in the place of its.
     """
 
     providers: tuple[str, ...] = ()
     regions: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
+    counts: tuple[int, ...] = ()
     markets: tuple[str, ...] = ()
     instance_types: tuple[str, ...] = ()
     include_retired: bool = False
@@ -240,7 +240,7 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
         )
         lines += () if choice.candidates else _for_none(job, rented, world, filters)
         names = () if retired or job.script is not None else filters.devices  # retired ones are told as that
-        named = quote_named_devices(job, names, choice.candidates, predictor.plain, catalog.devices)
+        named = quote_named_devices(job, (names, query.counts), choice.candidates, predictor.plain, catalog.devices)
         timed = _operator_seconds(job, query.explain_row, choice, predictor.plain, catalog.devices)
         grid = _full_grid(job, choice, world)
         groups = in_numbers(job, query.nodes, partial(first_of_each, choice.candidates, catalog, now), world)
@@ -447,6 +447,7 @@ def _filters(job: TrainingJob, query: PlanQuery, catalog: OfferSource) -> Filter
         providers=_checked_names("provider", providers, {*catalog.rates, THIS_MACHINE}, (SIMULATED, CLUSTER)),
         regions=_checked_names("region", query.regions or limits.regions, catalog.regions),
         devices=_device_names(query.devices or limits.devices, catalog.devices),
+        counts=frozenset(query.counts),
         markets=frozenset(query.markets or limits.markets),
         include_retired=query.include_retired,
         by_trainer=query.by_trainer,

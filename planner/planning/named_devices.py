@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -26,36 +26,41 @@ _HOST = "x86_64"
 
 def quote_named_devices(
     job: TrainingJob,
-    named: Iterable[str],
+    asked: tuple[Iterable[str], Sequence[int]],
     ranking: Iterable[Candidate],
     predictor: Predictor,
     devices: DeviceTable,
 ) -> tuple[MachineEstimate, ...]:
-    """The job on one of each named GPU that the ranking lacks, as a card of the person's own: it has no price."""
+    """The job on each GPU that was asked for and that the ranking lacks, as cards of the person's own: they have no
+    price. `asked` are names, and how many cards of one machine (empty: one)."""
+    named, counts = asked
     ranked = (devices.get(candidate.estimate.rental.device) for candidate in ranking)
     # A name such as V100 means a group of cards: offers of one of them answer.
     groups = {device.group for device in ranked if device is not None}
     known = (devices.get(name) for name in dict.fromkeys(named))
     gpus = [gpu for gpu in known if gpu is not None and not gpu.tpu_generation and gpu.group not in groups]
-    return tuple(_quote(job, gpu, predictor) for gpu in gpus)
+    return tuple(_quote(job, gpu, count, predictor) for gpu in gpus for count in counts or (1,))
 
 
-def _quote(job: TrainingJob, device: Device, predictor: Predictor) -> MachineEstimate:
+def _quote(job: TrainingJob, device: Device, count: int, predictor: Predictor) -> MachineEstimate:
     software = runtime_of(job, device.architecture, _HOST, device.compute_capability)
     changed = software is not None and software.framework is not job.framework
     work = Workload(job.model_copy(update={"framework": software.framework}) if software and changed else job)
     gpu = Gpu(index=0, name=device.name, memory_gib=device.memory_gib or 0.0)
     machine = HostHardware(system="linux", architecture=_HOST, cpu_name="", vcpus=1, memory_gib=0.0, gpus=(gpu,))
-    fits, reason = fits_on(work, machine, device, 1)
+    fits, reason = fits_on(work, machine, device, count)
+    if job.micro_batch_size % count:
+        reason = REASON_TEXTS[Reason.BATCH_NOT_DIVISIBLE]
     if not software:
         reason = _no_software(job, device)
     elif job.precision is Precision.AMP_BF16 and not device.has_bf16:
         reason = REASON_TEXTS[Reason.NO_BF16]
-    answer = None if reason else predicted_on(work, machine, (device, 1), predictor, Cores())
+    answer = None if reason else predicted_on(work, machine, (device, count), predictor, Cores())
+    cards = device.name if count == 1 else f"{count} x {device.name}"
     return MachineEstimate(
-        name=f"{device.name} with {work.job.framework}" if changed else device.name,
+        name=f"{cards} with {work.job.framework}" if changed else cards,
         device=device.name,
-        device_count=1,
+        device_count=count,
         throughput=answer,
         time=first_time(work, answer, START_SECONDS) if answer else None,
         usd_per_hour=Decimal(0),

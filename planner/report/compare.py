@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from trainplan.planner.throughput.values import Throughput
 
 OF_A_FILTER = (
-    Reason.RETIRED, Reason.NOT_OFFERED, Reason.PROVIDER, Reason.REGION, Reason.DEVICE, Reason.MARKET
+    Reason.RETIRED, Reason.NOT_OFFERED, Reason.PROVIDER, Reason.REGION, Reason.DEVICE, Reason.COUNT, Reason.MARKET
 )  # fmt: skip
 """Reasons that other placements of one machine type may have: they explain nothing where another reason is there
 too."""

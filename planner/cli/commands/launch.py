@@ -49,6 +49,7 @@ def command(
     provider: options.Providers = None,
     region: options.Regions = None,
     device: options.Devices = None,
+    count: options.Counts = None,
     market: options.Markets = None,
     assume_available: options.AssumeAvailable = False,
     deadline: options.Deadline = None,
@@ -86,7 +87,7 @@ def command(
     """Parse, plan, ask, follow, receipt."""
     job, told = _checked(read_job_file(job_file, may_ask=not yes), deadline, budget, objective)
     query = options.where(provider, region, device, market)._replace(
-        include_retired=allow_retired, assume_available=assume_available
+        counts=tuple(count or ()), include_retired=allow_retired, assume_available=assume_available
     )
     options.refresh_daily(settings := options.settings())
     around = build.surroundings(settings, calibrates=not dry_run)

@@ -71,6 +71,7 @@ REFUSED: list[tuple[Reason, dict[str, Any], dict[str, Any], dict[str, Any]]] = [
     (Reason.PROVIDER, {}, {"providers": frozenset({"gcp"})}, {}),
     (Reason.REGION, {}, {"regions": frozenset({"mars"})}, {}),
     (Reason.DEVICE, {}, {"devices": frozenset({"V100"})}, {}),
+    (Reason.COUNT, {}, {"counts": frozenset({3})}, {}),
     (Reason.MARKET, {}, {"markets": frozenset({"spot"})}, {}),
     (Reason.CANNOT_RUN, {"cpu_architecture": "arm64"}, {}, {}),
     (Reason.CANNOT_RUN, {"device": "B200"}, {}, {}),
