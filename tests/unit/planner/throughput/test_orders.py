@@ -131,8 +131,8 @@ def test_an_rtx_5090_is_about_as_much_faster_as_published(shipped: Predictor, na
 
 def _asked(name: str, device: str, batch: int, count: int) -> Question:
     return Question(
-        net=net_of(name, 224) or preset_graph(Preset(name), 224, 3, 1_000), device=device, device_count=count, interconnect="PCIe",
-        vcpus=None, batch_per_device=batch, precision="amp_fp16", xla=False, framework="torch",
+        net=net_of(name, 224) or preset_graph(Preset(name), 224, 3, 1_000), device=device, device_count=count,
+        interconnect="PCIe", vcpus=None, batch_per_device=batch, precision="amp_fp16", xla=False, framework="torch",
     )  # fmt: skip
 
 
