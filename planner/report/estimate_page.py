@@ -261,7 +261,24 @@ def mark_lines(plan: Plan) -> list[str]:
         lines.append(f"{UNPROVEN_MARK} ranked as if {factor - 1:.0%} dearer: its image and driver are untested here")
     if any(estimate.only_estimated is not None for estimate in estimates):
         lines.append(f"{ESTIMATE_ONLY}: a launch does not rent it, so it comes after what a launch rents (--notes)")
-    return lines
+    return [*lines, *_wait_lines(plan)]
+
+
+def _wait_lines(plan: Plan) -> list[str]:
+    """The rows of which a large part is an expected wait until a machine is obtained."""
+    waits: dict[str, list[str]] = {}
+    for ranked in plan.candidates:
+        estimate = ranked.candidate.estimate
+        if estimate.search is not None and estimate.search.waiting > _LONG_WAIT * estimate.time.total:
+            waits.setdefault(format_duration(estimate.search.waiting), []).append(ranked.number)
+    return [
+        f"row{'s' * (len(rows) > 1)} {', '.join(rows)}: {wait} of the time is the expected wait for a machine"
+        for wait, rows in waits.items()
+    ]
+
+
+_LONG_WAIT = 0.1
+"""The share of a run's time from which on a wait is shown beside the table."""
 
 
 def _tax_line(plan: Plan) -> list[str]:

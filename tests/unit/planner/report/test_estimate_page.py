@@ -17,12 +17,13 @@ from tests.conftest import ROOT, Golden
 from trainplan.planner import __version__
 from trainplan.planner.cli.screen import PLAIN, render
 from trainplan.planner.forecast import plan as plan_module
+from trainplan.planner.forecast.obtainability import ExpectedSearch
 from trainplan.planner.forecast.plan import ESTIMATE_ONLY_TEXT, Plan, RankedOffer, Reason
 from trainplan.planner.forecast.price_notes import unsettled_prices
 from trainplan.planner.report import estimate_columns
 from trainplan.planner.report.estimate_columns import COLUMNS, OF_MACHINE, OF_PLACEMENT, TABLE
 from trainplan.planner.report.estimate_json import Beside, estimate_json
-from trainplan.planner.report.estimate_page import TIGHT_TEXT, estimate_page, machine_line, rejection_counts
+from trainplan.planner.report.estimate_page import TIGHT_TEXT, brief_page, estimate_page, machine_line, rejection_counts
 from trainplan.planner.report.explain import explain
 from trainplan.planner.report.page import Column, Table
 from trainplan.planner.runs.proposal.proposal import rented as rented_proposal
@@ -111,6 +112,20 @@ def test_an_unproven_row_says_so_everywhere(catalog: Catalog) -> None:
     assert line not in explain(plan, plan.candidates[1])
     assert [row["unproven"] for row in as_json(plan)["candidates"][:2]] == [why, None]
     assert rented_proposal(plan).text.endswith(line)
+
+
+def test_a_long_wait_for_a_machine_is_beside_the_table(catalog: Catalog) -> None:
+    """It was in --explain alone: 34 minutes of 83 on spot H100."""
+    plan = a_plan(catalog, every_placement=True)
+    total = plan.candidates[0].candidate.estimate.time.total
+    for share, is_shown in ((0.4, True), (0.05, False)):
+        first = plan.candidates[0]
+        estimate = replace(first.candidate.estimate, search=ExpectedSearch(5.0, share * total, total, 0.2, 0))
+        waited = first._replace(candidate=first.candidate._replace(estimate=estimate))
+        shown = plan._replace(candidates=(waited, *plan.candidates[1:]))
+        for page in (estimate_page(shown), brief_page(shown)):
+            text = render(page, PLAIN)
+            assert ("of the time is the expected wait for a machine" in text) is is_shown
 
 
 def test_the_cost_of_an_unproven_row_has_its_mark_where_it_is_a_limit_too(catalog: Catalog) -> None:
