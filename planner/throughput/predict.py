@@ -180,7 +180,7 @@ class Predictor:
             # Folds try VGG nets only; another net is at least as unsure as another source.
             width = max(width, self._model.half_widths[str(Nearness.SAME_DEVICE)])
         # The measurements are of older versions than what will run.
-        throughput = self._throughput(rate, near, math.hypot(width, self._model.version_shift))
+        throughput = self._throughput(rate, near, math.hypot(width, self._model.version_shift, _tuned_width(rates)))
         return _with_reason(throughput, setup, self._orders)
 
     def _of_network(self, setup: Setup, key: str) -> Throughput | Unpredicted:
@@ -194,8 +194,7 @@ class Predictor:
         seen = self._networks.seen(setup, key)
         shift = self._model.version_shift if seen.device_by_source or not seen.device else 0.0
         unsure = unknown_width(unknown, self._networks.product_share(setup))
-        tuned = TUNED_WIDTH if setup.rates.architecture == "tpu" else 0.0
-        width = math.hypot(self._network_width(setup, key), shift, unsure, tuned)
+        width = math.hypot(self._network_width(setup, key), shift, unsure, _tuned_width(setup.rates))
         throughput = self._network_throughput(setup, key, seconds, width)
         return _with_reason(throughput, setup, self._network_orders if is_graph else self._orders)
 
@@ -305,6 +304,10 @@ class Predictor:
             evidence=ids,
             note="; ".join(filter(None, (_NOTES[basis], _sharing_note(near)))),
         )
+
+
+def _tuned_width(rates: KnownRates) -> float:
+    return TUNED_WIDTH if rates.architecture == "tpu" else 0.0
 
 
 def _joined(networks: Sequence[str]) -> str:
