@@ -188,11 +188,13 @@ class _Factors:
     whole: float
     pressure: float
     doubling: float
-    _sharings: dict[tuple[int, int, int], tuple[Net | Graph, tuple[_Sharing, ...]]] = field(default_factory=dict)
+    _sharings: dict[tuple[object, ...], tuple[Net | Graph, tuple[_Sharing, ...]]] = field(default_factory=dict)
 
     def sharing_of(self, setup: Setup, links: LinkConstants) -> tuple[_Sharing, ...]:
         """Among all devices of a step, among half of them, and so on down to one; kept for other steps."""
-        key = (id(setup.net), setup.gradient_bytes, setup.count)
+        # Cards without measurements have the same factors, and links of their own.
+        card = setup.device, setup.rates.pcie_generation
+        key = (id(setup.net), setup.gradient_bytes, setup.count, setup.link, setup.library, setup.era, *card)
         kept = self._sharings.get(key)
         if kept is None:
             if len(self._sharings) >= _MOST_WORKS:
