@@ -138,7 +138,7 @@ def where(
     """Where is looked; an option that is not given asks for everything. Raises BadInputError for an unknown market."""
     from trainplan.planner.planning.build_plan import PlanQuery
 
-    return PlanQuery(tuple(providers or ()), tuple(regions or ()), tuple(devices or ()), markets(market_names))
+    return PlanQuery(tuple(providers or ()), tuple(regions or ()), tuple(devices or ()), markets=markets(market_names))
 
 
 def markets(values: Sequence[str] | None) -> tuple[str, ...]:
