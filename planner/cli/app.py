@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -88,7 +89,7 @@ def command(arguments: list[str]) -> int:
     if arguments[0] == "help":
         arguments = [*arguments[1:], "--help"]
     remember(arguments)
-    cli = typer.main.get_command(_app(arguments))
+    cli = _parser(*_commands_for(arguments))
     try:
         code = cli.main(args=arguments, prog_name="plan", standalone_mode=False)
     except _UsageError as error:
@@ -104,14 +105,29 @@ def command(arguments: list[str]) -> int:
 
 def whole_app() -> typer.Typer:
     """The tree with every command, as help and completion have it."""
-    return _app([])
+    return _app(*_commands_for([]))
 
 
 def _as_listed() -> None:
     """A command of which a shell wants the name alone."""
 
 
-def _app(arguments: list[str]) -> typer.Typer:
+def _commands_for(arguments: list[str]) -> tuple[tuple[str, ...], bool]:
+    """The commands that a command line may mean, and whether a shell wants their names alone."""
+    words = words_typed()
+    typed = next((word for word in (arguments if words is None else words) if not word.startswith("-")), "")
+    if typed in COMMANDS:
+        return (typed,), False
+    return tuple(COMMANDS), words is not None
+
+
+@cache
+def _parser(names: tuple[str, ...], are_listed: bool) -> Any:
+    """What reads a command line. Kept, since to build it takes longer than most commands do."""
+    return typer.main.get_command(_app(names, are_listed))
+
+
+def _app(names: tuple[str, ...], are_listed: bool) -> typer.Typer:
     app = typer.Typer(
         name="plan",
         cls=_InOrder,
@@ -121,13 +137,11 @@ def _app(arguments: list[str]) -> typer.Typer:
         rich_markup_mode=None,
     )
     app.callback()(_root)
-    words = words_typed()
-    typed = next((word for word in (arguments if words is None else words) if not word.startswith("-")), "")
-    for name in [typed] if typed in COMMANDS else COMMANDS:
-        if words is None or typed in COMMANDS:
-            _add(app, name)
-        else:
+    for name in names:
+        if are_listed:
             app.command(name, help=COMMANDS[name])(_as_listed)
+        else:
+            _add(app, name)
     return app
 
 

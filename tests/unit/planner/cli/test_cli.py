@@ -149,7 +149,7 @@ def test_bad_input_is_one_clear_error_with_code_2(here: Path, line: str, error: 
         ({"home/measurements.jsonl": "\udcff"}, "estimate job.yaml", 9, "cannot read "),
         ({}, "estimate job.yaml --catalog job.yaml", 9, "the price catalog job.yaml cannot be read"),
         ({}, "estimate job.yaml --catalog no.sqlite", 9, "there is no price catalog at no.sqlite"),
-        ({}, "launch job.yaml --provider local --detach", 2, "the input is not a terminal, so nobody can be asked"),
+        ({}, "launch job.yaml --provider sim --detach", 2, "the input is not a terminal, so nobody can be asked"),
     ],
 )
 def test_every_other_refusal_has_its_own_code(
