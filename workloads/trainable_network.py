@@ -25,6 +25,7 @@ _PASSING_OPERATIONS = frozenset(
     }
 )  # fmt: skip
 """The same of operations of Keras that a graph has no kind for."""
+_FLOATS = {"float16", "bfloat16", "float32", "float64"}
 _NOT_LOGITS = "the trainer computes its loss of logits, and takes a softmax as the network's last value alone"
 
 
@@ -42,6 +43,7 @@ def model_of_logits(keras: Any, model: Any, graph: Graph, own: Collection[str]) 
     `own` are the names of classes in it that are not Keras'. The model may be changed. Raises NotTrainableError.
     """
     check_ending(graph, own)
+    _check_methods(keras, model)
     count = model.count_params()
     if count != graph.parameters + graph.statistics:
         raise NotTrainableError(
@@ -61,6 +63,27 @@ def model_of_logits(keras: Any, model: Any, graph: Graph, own: Collection[str]) 
             "give each class of your own a get_config, or write it as a function that applies layers of Keras",
         ) from None
     return model
+
+
+def check_precision(model: Any, usual: str) -> None:
+    """Raises NotTrainableError where a layer with weights computes neither in float32 nor in `usual`, the job's."""
+    for layer in model._flatten_layers(include_self=False):
+        found = getattr(getattr(layer, "dtype_policy", None), "compute_dtype", "float32")
+        if layer.weights and found in _FLOATS - {"float32", usual}:
+            raise NotTrainableError(
+                f"{layer.name} computes in {found}, whatever precision the job has",
+                "leave dtype and the policy out of the file, and write precision (fp32, amp_fp16, amp_bf16) in the job",
+            )
+
+
+def _check_methods(keras: Any, model: Any) -> None:
+    """Raises NotTrainableError where the model brings a training of its own, which the trainer would leave out."""
+    for name in ("train_step", "compute_loss"):
+        if getattr(type(model), name, None) is not getattr(keras.Model, name, None):
+            raise NotTrainableError(
+                f"its model has a {name} of its own, which the trainer does not call: its loss is cross-entropy",
+                f"leave {name} out, or train it by a script of your own (script: train.py)",
+            )
 
 
 def check_ending(graph: Graph, own: Collection[str] = ()) -> None:

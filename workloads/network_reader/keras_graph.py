@@ -16,11 +16,11 @@ from trainplan.workloads.network_reader.errors import UnreadableError
 from trainplan.workloads.network_reader.guard import ForbiddenError
 from trainplan.workloads.network_reader.keras_layers import add_operation
 from trainplan.workloads.network_reader.keras_shapes import Written
-from trainplan.workloads.network_reader.keras_trace import Step, Trace, exact_einsum
+from trainplan.workloads.network_reader.keras_trace import Step, Trace, followed_without_values
 from trainplan.workloads.network_reader.pixel_range import pixel_range
 from trainplan.workloads.own_network import OwnFileError, call_builder
 from trainplan.workloads.terms import Framework
-from trainplan.workloads.trainable_network import NotTrainableError, model_of_logits
+from trainplan.workloads.trainable_network import NotTrainableError, check_precision, model_of_logits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +45,7 @@ def read_keras(
     begin()
     refused = guard()
     try:
-        with exact_einsum(keras):
+        with followed_without_values(keras):
             return _read(keras, question)
     except MemoryError:
         raise
@@ -80,14 +80,19 @@ def _keras(framework: str) -> Any:
 
 def _read(keras: Any, question: dict[str, Any]) -> dict[str, Any]:
     name = Path(question["file"]).stem
+    model = None
     try:
         # Weights are not made: a graph needs their shapes alone.
         with keras.StatelessScope(initialize_variables=False):
-            return _graph(keras, _model(question), name, question)
-    except (UnreadableError, GraphError, ForbiddenError, MemoryError):
+            model = _model(question)
+            return _graph(keras, model, name, question)
+    except (ForbiddenError, MemoryError):
         raise
-    except Exception:  # noqa: BLE001 - a file may look at its weights; then they are made
-        return _graph(keras, _model(question), name, question)
+    except Exception as error:
+        if model is not None and isinstance(error, (UnreadableError, GraphError)):
+            raise
+    # A file may look at its weights, or compile its model; then they are made.
+    return _graph(keras, _model(question), name, question)
 
 
 def _model(question: dict[str, Any]) -> Any:
@@ -120,6 +125,7 @@ def _graph(keras: Any, model: Any, name: str, question: dict[str, Any]) -> dict[
     if is_classifier:
         _check_output(builder, traced.steps, written.positions[id(output)])
         try:
+            check_precision(model, "float32")
             model_of_logits(keras, model, graph, traced.own)
         except NotTrainableError as error:
             raise UnreadableError(str(error), error.hint) from None
@@ -129,6 +135,10 @@ def _graph(keras: Any, model: Any, name: str, question: dict[str, Any]) -> dict[
 def _check_classes(output: Any, classes: int) -> None:
     other = "a network that is no classifier is estimated with model: {task: other}, and trained by a script of yours"
     if isinstance(output, (list, tuple, dict)):
+        if len(output) == 1:
+            raise UnreadableError(
+                f"its model gives its output in a {type(output).__name__}", "return keras.Model(image, output)"
+            )
         count = "two" if len(output) == 2 else len(output)
         raise UnreadableError(f"its model has {count} outputs, not one: {classes} numbers, one for each class", other)
     shape = tuple(getattr(output, "shape", ()))

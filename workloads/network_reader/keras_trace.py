@@ -158,27 +158,49 @@ def _are_alike(some: list[Any], others: list[Any]) -> bool:
 
 
 @contextmanager
-def exact_einsum(keras: Any) -> Iterator[None]:
-    """While it lasts, EinsumDense gives each side of its output that its equation tells: Keras gives those alone that
-    its `output_shape` names, and MultiHeadAttention, which is made of them, none of its places."""
-    layer = keras.layers.EinsumDense
-    usual = layer.compute_output_shape
+def followed_without_values(keras: Any) -> Iterator[None]:
+    """While it lasts, Keras follows three things on tensors without values that it does on those with values.
 
-    def compute_output_shape(self: Any, input_shape: Any) -> tuple[int | None, ...]:
-        given, taken = self.equation.replace(" ", "").split("->")
-        letters, of_kernel = given.split(",")
-        if "." in self.equation:
-            free = len(input_shape) - len(letters.replace("...", ""))
-            dots = "".join(chr(ord("A") + number) for number in range(free))
-            letters, taken = letters.replace("...", dots), taken.replace("...", dots)
-        sizes = dict(zip(of_kernel, self.kernel.shape, strict=True)) | dict(zip(letters, input_shape, strict=True))
-        return tuple(sizes[letter] for letter in taken)
-
-    layer.compute_output_shape = compute_output_shape
+    EinsumDense gives each side of its output that its equation tells: Keras gives those alone that its `output_shape`
+    names, and MultiHeadAttention, which is made of them, none of its places. A weight may stand on the left of an
+    operator (`self.scale * x`). A layer may call `add_loss`, whose few values are not counted.
+    """
+    changes: list[tuple[Any, str, Any]] = [
+        (keras.layers.EinsumDense, "compute_output_shape", _einsum_shape),
+        (keras.layers.Layer, "add_loss", lambda *_: None),
+    ]
+    changes += [(keras.Variable, name, _left(keras, getattr(keras.Variable, name))) for name in _OPERATORS]
+    usual = [(owner, name, getattr(owner, name)) for owner, name, _ in changes]
+    for owner, name, function in changes:
+        setattr(owner, name, function)
     try:
         yield
     finally:
-        layer.compute_output_shape = usual
+        for owner, name, function in usual:
+            setattr(owner, name, function)
+
+
+_OPERATORS = tuple(f"__{name}__" for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul"))
+
+
+def _left(keras: Any, usual: Any) -> Any:
+    """The operator of a weight, which leaves what it has no values of to the tensor on its right."""
+
+    def operator(self: Any, other: Any) -> Any:
+        return NotImplemented if isinstance(other, keras.KerasTensor) else usual(self, other)
+
+    return operator
+
+
+def _einsum_shape(self: Any, input_shape: Any) -> tuple[int | None, ...]:
+    given, taken = self.equation.replace(" ", "").split("->")
+    letters, of_kernel = given.split(",")
+    if "." in self.equation:
+        free = len(input_shape) - len(letters.replace("...", ""))
+        dots = "".join(chr(ord("A") + number) for number in range(free))
+        letters, taken = letters.replace("...", dots), taken.replace("...", dots)
+    sizes = dict(zip(of_kernel, self.kernel.shape, strict=True)) | dict(zip(letters, input_shape, strict=True))
+    return tuple(sizes[letter] for letter in taken)
 
 
 def _variables(values: list[Any]) -> list[Any]:
@@ -195,7 +217,9 @@ def _in_order(outputs: list[Any], known: set[int]) -> list[Any]:
     """The nodes on the way from the known tensors to the outputs, each after those that it takes values from."""
     done: set[int] = set()
     order: list[Any] = []
-    stack = [(node, False) for node in map(_node, reversed(outputs)) if node is not None]
+    # A layer may give what it was given: dropout of whole branches does, but for its training.
+    made = [tensor for tensor in reversed(outputs) if id(tensor) not in known]
+    stack = [(node, False) for node in map(_node, made) if node is not None]
     while stack:
         node, is_ready = stack.pop()
         if is_ready:

@@ -10,7 +10,7 @@ import numpy as np
 
 from trainplan.workloads.graph import Graph
 from trainplan.workloads.own_network import OwnFileError, call_builder
-from trainplan.workloads.trainable_network import NotTrainableError, model_of_logits
+from trainplan.workloads.trainable_network import NotTrainableError, check_precision, model_of_logits
 from trainplan.workloads.trainer.errors import BadInputError
 from trainplan.workloads.trainer.seeds import derived_seed
 
@@ -62,6 +62,7 @@ def own_layers(kit: Kit, network: OwnNetwork) -> Callable[[Any], Any]:
     # What the file draws, and initializers of Keras without a seed do, comes from these two.
     random.seed(derived_seed(kit.seed, "own"))
     np.random.seed(derived_seed(kit.seed, "own"))
+    policy = keras.config.dtype_policy()  # which the file may change
     try:
         sizes = (network.image_size, network.channels, network.classes)
         model = call_builder(network.source, network.file, network.builder, sizes)
@@ -80,6 +81,7 @@ def own_layers(kit: Kit, network: OwnNetwork) -> Callable[[Any], Any]:
             "it hangs on more than image_size, channels and classes"
         )
     try:
+        check_precision(model, policy.compute_dtype)
         model = model_of_logits(keras, model, network.graph, network.own)
     except NotTrainableError as error:
         raise BadInputError(f"{network.file}: {error}; {error.hint}") from None

@@ -178,17 +178,42 @@ def test_what_a_layer_holds_is_counted(layer: str, macs: int) -> None:
     assert graph.macs - last.macs == macs
 
 
+def test_a_layer_that_gives_what_it_was_given_counts_nothing_again() -> None:
+    """As dropout of whole branches does, but for its training."""
+    graph, own = read(
+        "from keras import layers\nimport keras\n\n\nclass Same(layers.Layer):\n    def call(self, x, training=None):\n"
+        "        return x * 0.5 if training else x\n\n\n"
+        f"{IMAGE.partition('ops')[2].lstrip()}    x = Same()(Same()(layers.Conv2D(4, 3)(image)))\n{END}"
+    )
+    assert own == ("Same",)
+    assert kinds(graph) == [Kind.CONVOLUTION, Kind.FLATTEN, Kind.DENSE]
+
+
+def test_a_layer_of_the_persons_own_may_put_a_weight_on_the_left_and_add_a_loss() -> None:
+    graph, _ = read(
+        "from keras import layers, ops\nimport keras\n\n\nclass Mixed(layers.Layer):\n    def build(self, shape):\n"
+        "        self.gain = self.add_weight(shape=(1,))\n\n"
+        "    def call(self, x):\n        self.add_loss(ops.mean(x))\n"
+        "        return self.gain * ops.matmul(x, ops.swapaxes(x, 1, 2))\n\n\n"
+        f"{IMAGE.partition('ops')[2].lstrip()}    x = Mixed()(layers.Reshape((64, 48))(image))\n{END}"
+    )
+    assert graph.unknown == ()
+    assert Kind.PRODUCT in kinds(graph)
+
+
 def test_a_layer_that_is_frozen_is_not_trained() -> None:
     graph, _ = read(f"{IMAGE}    x = layers.Conv2D(4, 3, trainable=False)(image)\n{END}")
     assert [operator.frozen for operator in graph.operators if operator.kind is Kind.CONVOLUTION] == [True]
     assert graph.trained_parameters == 30 * 30 * 4 * 10 + 10
 
 
-def test_a_file_may_look_at_the_weights() -> None:
+@pytest.mark.parametrize(
+    "line", ["model.set_weights([weight * 0 for weight in model.get_weights()])", "model.compile('adam', 'mse')"]
+)
+def test_a_file_may_look_at_the_weights_or_compile_its_model(line: str) -> None:
     graph, _ = read(
         f"{IMAGE}    x = layers.Flatten()(layers.Conv2D(4, 3)(image))\n"
-        "    model = keras.Model(image, layers.Dense(classes)(x))\n"
-        "    model.set_weights([weight * 0 for weight in model.get_weights()])\n    return model\n"
+        f"    model = keras.Model(image, layers.Dense(classes)(x))\n    {line}\n    return model\n"
     )
     assert graph.parameters == 3 * 9 * 4 + 4 + 30 * 30 * 4 * 10 + 10
 
@@ -207,6 +232,7 @@ def test_a_file_may_look_at_the_weights() -> None:
          "takes 2 inputs"),
         ("    x = image = keras.Input(batch_shape=(8, 32, 32, 3))\n" + END, "takes batches of 8"),
         ("    x = image = keras.Input((32, 32, 3))\n    return keras.Model(image, [x, x])\n", "has two outputs"),
+        ("    x = image = keras.Input((32, 32, 3))\n    return keras.Model(image, {'y': x})\n", "output in a dict"),
         ("    x = image = keras.Input((32, 32, 3))\n"
          "    x = layers.Conv2D(3, 3, data_format='channels_first')(x)\n" + END,
          "channels-first"),
@@ -366,6 +392,11 @@ class Holds(layers.Layer):
         return self.inner(x)
 
 
+class Steps(Small):
+    def train_step(self, data):
+        return super().train_step(data)
+
+
 class Spare(keras.Model):
     def __init__(self, classes):
         super().__init__()
@@ -384,6 +415,11 @@ class Spare(keras.Model):
     [
         ("    return Small(classes, 'softmax')\n", ""),
         ("    return Ends(classes, None)\n", "ends with a softmax inside"),
+        ("    return Steps(classes, None)\n", "has a train_step of its own"),
+        (
+            f"{IMAGE.rpartition(':')[2][1:]}    x = layers.Conv2D(4, 3, dtype='mixed_float16')(image)\n{END}",
+            "computes in float16, whatever precision",
+        ),
         ("    return Spare(classes)\n", "has 39,949 weights, and those on the way"),
         (f"{IMAGE.rpartition(':')[2][1:]}    x = Holds(layers.Conv2D(4, 3))(image)\n{END}", "could not be kept.*Holds"),
         (
