@@ -20,15 +20,16 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from trainplan.providers.base import OwnedResource
+    from trainplan.workloads.wording import Text
 
 
 class ProviderError(Exception):
     """`message` says what happened on which input, `hint` what to do next, `code` is the vendor's own."""
 
-    def __init__(self, message: str, *, hint: str = "", code: str | None = None) -> None:
+    def __init__(self, message: str, *, hint: str | Text = "", code: str | None = None) -> None:
         super().__init__(message)
         self.message = message
-        self.hint = hint
+        self.hint = str(hint)
         self.code = code
 
 
@@ -44,7 +45,7 @@ class QuotaError(ProviderError):
     """The account may not have this many; `quota` names the limit to raise, `everywhere`: it counts all regions."""
 
     def __init__(
-        self, message: str, *, quota: str, everywhere: bool = False, hint: str = "", code: str | None = None
+        self, message: str, *, quota: str, everywhere: bool = False, hint: str | Text = "", code: str | None = None
     ) -> None:
         super().__init__(message, hint=hint, code=code)
         self.quota = quota
@@ -55,7 +56,7 @@ class CapacityError(ProviderError):
     """The provider has none left here, now; `elsewhere` are the zones that it recommends instead."""
 
     def __init__(
-        self, message: str, *, elsewhere: tuple[str, ...] = (), hint: str = "", code: str | None = None
+        self, message: str, *, elsewhere: tuple[str, ...] = (), hint: str | Text = "", code: str | None = None
     ) -> None:
         super().__init__(message, hint=hint, code=code)
         self.elsewhere = elsewhere
@@ -85,7 +86,7 @@ class IncompleteListingError(ProviderError):
     """Some placements did not answer; `resources` are those of the others, `unanswered` names the silent ones."""
 
     def __init__(
-        self, message: str, *, resources: tuple[OwnedResource, ...], unanswered: tuple[str, ...], hint: str = ""
+        self, message: str, *, resources: tuple[OwnedResource, ...], unanswered: tuple[str, ...], hint: str | Text = ""
     ) -> None:
         super().__init__(message, hint=hint)
         self.resources = resources

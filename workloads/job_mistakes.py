@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from trainplan.workloads.job import UNTOLD, TrainingJob, job_keys
 from trainplan.workloads.nearest import nearest_names, other_word, same_name
 from trainplan.workloads.values import ContradictionsError
+from trainplan.workloads.wording import Command, Option
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -61,7 +62,8 @@ def _complete_job(values: Mapping[str, Any]) -> str:
     folder = data.get("path") if isinstance(data, dict) else None
     if not isinstance(folder, str):
         return _COMPLETE
-    return f"plan init NEW.yaml --data {shlex.quote(folder)} looks at the folder and writes a complete job file"
+    command = Command("init", "NEW.yaml", Option.DATA(shlex.quote(folder)))
+    return f"{command} looks at the folder and writes a complete job file"
 
 
 _OF_IMAGES = ("image_size", "classes")

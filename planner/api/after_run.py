@@ -11,6 +11,7 @@ from trainplan.planner.api.told import tell
 from trainplan.planner.errors import PlanError
 from trainplan.planner.runs.journal.reader import recorded_job
 from trainplan.planner.runs.run import Outcome
+from trainplan.workloads.wording import Command, Option
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,7 +47,7 @@ def _export(run: Run, job: TrainingJob, settings: Settings, images: Path | None)
         _tell(error)
         failed = [*job.export]
     if failed:
-        tell(f"plan convert {run.run_id} --to {','.join(failed)} tries again")
+        tell(f"{Command('convert', run.run_id, Option.TO(','.join(failed)))} tries again")
 
 
 def _track(job: TrainingJob, receipt: Receipt, tracker: str) -> None:

@@ -1,8 +1,7 @@
-"""What each call of the Python API is made in: the home's files private, and errors in words of Python."""
+"""What each call of the Python API is made in: the home's files private, and texts in words of Python."""
 
 from __future__ import annotations
 
-import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -10,86 +9,92 @@ from trainplan.planner.api.told import output_of_call
 from trainplan.planner.errors import PlanError, from_provider
 from trainplan.planner.home.files import private_files
 from trainplan.providers.errors import ProviderError
+from trainplan.workloads.wording import Command, CommandLine, Option, Setting, written_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_OF_AN_ESTIMATE = "budget_usd"
-_SEARCHED = r"\b(providers|objective|deadline)=('[^']*'|\[[^]]*\])"
-_CALLS = (
-    (r"plan estimate JOB\.yaml --run-file\b", "Job.read(path, run_file=True)"),
-    (r"(?<!command )plan stop (\d{6}-\w+)\b(?! --)", r"Run('\1').stop()"),
-    (r"plan attach (\d{6}-\w+)\b(?! --)", r"Run('\1').wait()"),
-    (r"plan history lists\b", "runs() lists"),
-)
-"""Commands that have a counterpart in Python."""
-_IN_PYTHON = (
-    (r"--yes\b", "yes=True"),
-    (r"--(fresh|another)\b", r"\1=True"),
-    (r"--run-file\b", "run_file=True"),
-    (r"--max-cost\b", "max_cost_usd"),
-    (r"--pilot\b", "pilots_usd"),
-    (r"--batch auto\b", "batch='auto'"),
-    (r"\b(\w+_usd) ([0-9][0-9.]*)", r"\1=\2"),
-    (r"--provider ([a-z]+(?: or [a-z]+)*)", lambda found: _providers(found[1])),
-    (r"--(provider|region|device|market)\b", r"\1s"),
-    (r"--objective (cost|time|balanced)\b", r"objective='\1'"),
-    (r"--output\b", "model_folder"),
-    (r"--deadline (\d\w*)", r"deadline='\1'"),
-    (r"--free\b", "providers=['colab', 'kaggle']"),
-    (r"--(deadline|objective|batch|assume-available|include-retired)\b", lambda found: found[1].replace("-", "_")),
-)
-"""What messages call commands and their options, and what Python calls these functions and arguments."""
-_COMMAND = re.compile(
-    r"\b(?:plan [a-z]+(?: (?:[A-Z]|\d|[\w/-]+\.)[\w./-]*)*|(?:aws|az|gcloud|kubectl)(?: [a-z][\w./-]*){2,6})"
-    r"(?: --?[a-z][\w-]*(?:[ =][^\s;,()]+)?)+"
-)
-"""A command with options, of a vendor's tool or of `plan` itself, that has no counterpart in Python: it is to be typed
-as it stands, so that none of its options may change."""
+_LISTS = {Option.DEVICE: "devices", Option.MARKET: "markets", Option.PROVIDER: "providers", Option.REGION: "regions"}
+_TEXTS = {
+    Option.BATCH: "batch",
+    Option.DEADLINE: "deadline",
+    Option.OBJECTIVE: "objective",
+    Option.OUTPUT: "model_folder",
+}
+_AMOUNTS = {Option.BUDGET: "budget_usd", Option.MAX_COST: "max_cost_usd", Option.PILOT: "pilots_usd"}
+_FLAGS = {
+    Option.ALL: "every_placement",
+    Option.ANOTHER: "another",
+    Option.ASSUME_AVAILABLE: "assume_available",
+    Option.FRESH: "fresh",
+    Option.INCLUDE_RETIRED: "include_retired",
+    Option.RUN_FILE: "run_file",
+    Option.YES: "yes",
+}
+ARGUMENTS = {**_LISTS, **_TEXTS, **_AMOUNTS, **_FLAGS, Option.FREE: "providers"}
+"""The argument that an option is in Python. Any other belongs to a command that is to be typed."""
+_OF_A_SEARCH = (*_LISTS, Option.DEADLINE, Option.OBJECTIVE)
+
+
+class Python:
+    """The words of a program that calls `trainplan.estimate`, or where `is_launch` `trainplan.launch` or
+    `trainplan.pilot`: their budget is `max_cost_usd`, and what narrows a search is an argument of `estimate`."""
+
+    def __init__(self, *, is_launch: bool = False) -> None:
+        self._is_launch = is_launch
+
+    def option(self, option: Option) -> str:
+        if option is Option.FREE:
+            return "providers=['colab', 'kaggle']"
+        if option is Option.BUDGET and self._is_launch:
+            return ARGUMENTS[Option.MAX_COST]
+        name = ARGUMENTS.get(option)
+        if name is None:
+            return CommandLine().option(option)
+        return f"{name}=True" if option in _FLAGS else name
+
+    def setting(self, setting: Setting) -> str:
+        option, name = setting.option, self.option(setting.option)
+        if option not in ARGUMENTS:
+            return CommandLine().setting(setting)
+        form = f"{name}=[{{!r}}]" if option in _LISTS else f"{name}={{}}" if option in _AMOUNTS else f"{name}={{!r}}"
+        if self._is_launch and option in _OF_A_SEARCH:
+            form = f"estimate(job, {form})"
+        return " or ".join(map(form.format, setting.values))
+
+    def command(self, command: Command) -> str:
+        match command.parts:
+            case ("stop", str(run_id)):
+                return f"Run({run_id!r}).stop()"
+            case ("attach", str(run_id)):
+                return f"Run({run_id!r}).wait()"
+            case ("history",):
+                return "runs()"
+            case ("estimate", "JOB.yaml", Option.RUN_FILE):
+                return "Job.read(path, run_file=True)"
+            case ("estimate", Option() as option) if option in ARGUMENTS:
+                return f"estimate(job, {self.option(option)})"
+        return command.typed
 
 
 @contextmanager
-def library_call(budget: str = _OF_AN_ESTIMATE) -> Iterator[None]:
+def library_call(*, is_launch: bool = False) -> Iterator[None]:
     """Raises every error as a PlanError that a traceback shows with its hint. Calls are not nested: what the providers
-    hold open is closed at the end of each. `budget` is the argument that is the run's budget."""
+    hold open is closed at the end of each. `is_launch` as in `Python`."""
     from trainplan.planner.api import build
 
     try:
-        with private_files(), output_of_call():
+        with private_files(), output_of_call(), written_in(Python(is_launch=is_launch)):
             yield
     except ProviderError as error:
-        raise _in_words_of_python(from_provider(error), budget) from error
+        raise _with_note(from_provider(error)) from error
     except PlanError as error:
-        raise _in_words_of_python(error, budget) from error.__cause__
+        raise _with_note(error) from error.__cause__
     finally:
         build.let_go()
 
 
-def _in_words_of_python(error: PlanError, budget: str) -> PlanError:
-    error.message, error.hint = in_python(error.message, budget), in_python(error.hint, budget)
-    error.args = (error.message,)
+def _with_note(error: PlanError) -> PlanError:
     if error.hint:
         error.add_note(f"hint: {error.hint}")
     return error
-
-
-def _providers(names: str) -> str:
-    return " or ".join(f"providers=['{name}']" for name in names.split(" or "))
-
-
-def in_python(text: str, budget: str = _OF_AN_ESTIMATE) -> str:
-    """A message of the command with its options as the arguments that they are in Python. `budget` as above: what
-    narrows a search is an argument of `estimate`, also where `launch` says it."""
-    for command, call in _CALLS:
-        text = re.sub(command, call, text)
-    kept = [found[0] for found in _COMMAND.finditer(text)]
-    words = [_arguments(part, budget) for part in _COMMAND.split(text)]
-    text = "".join(part for pair in zip(words, [*kept, ""], strict=True) for part in pair)
-    return text if budget == _OF_AN_ESTIMATE else re.sub(_SEARCHED, r"estimate(job, \g<0>)", text)
-
-
-def _arguments(text: str, budget: str) -> str:
-    text = re.sub(r"--budget\b", budget, text)
-    for option, argument in _IN_PYTHON:
-        text = re.sub(option, argument, text)
-    return text

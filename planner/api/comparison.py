@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from trainplan.planner.api.calls import in_python
+from trainplan.planner.api.calls import Python
+from trainplan.workloads.wording import written_in
 
 if TYPE_CHECKING:
     from trainplan.planner.report.compare import Comparison as Compared
@@ -34,15 +35,15 @@ class Comparison:
     def _page(self) -> Page:
         from trainplan.planner.report.compare_page import comparison_page
 
-        return comparison_page(self._compared)
+        with written_in(Python()):
+            return comparison_page(self._compared)
 
     def __repr__(self) -> str:
         from trainplan.planner.report.plain_text import plain_text
 
-        return in_python(plain_text(self._page))
+        return plain_text(self._page)
 
     def _repr_html_(self) -> str:
-        from trainplan.planner.api.told import in_words
         from trainplan.planner.report.notebook_cell import cell, page_blocks
 
-        return cell(*page_blocks(in_words(self._page, in_python), "two jobs side by side"))
+        return cell(*page_blocks(self._page, "two jobs side by side"))

@@ -29,6 +29,7 @@ from trainplan.workloads.data_folder.values import DataFolderError
 if TYPE_CHECKING:
     from trainplan.workloads.data_folder.report import Report
     from trainplan.workloads.job import TrainingJob
+    from trainplan.workloads.wording import Option
 
 MOST_DECODED_AT_LAUNCH = 500
 """Images of a local folder that a launch decodes, spread over it; plan data check decodes all."""
@@ -55,7 +56,7 @@ def checked(folder: Path, most_decoded: int | None, job: TrainingJob | None) -> 
     )
 
 
-def refuse_among_images(folder: Path, images: str | Path | None, option: str) -> None:
+def refuse_among_images(folder: Path, images: str | Path | None, option: Option) -> None:
     """Raises BadInputError where a folder that is to be written lies in that of the images: whatever is written there
     would count as images of a class. `option` names another folder."""
     if images is None:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, assert_never
 
-from trainplan.planner.api.calls import in_python
 from trainplan.planner.api.told import output_here, tell
 from trainplan.planner.runs.events import Event, Message, PhaseReached, Printed, Progressed, TrainerStarted
 from trainplan.planner.runs.run import Phase
@@ -15,6 +14,7 @@ from trainplan.providers.registry import is_simulated
 from trainplan.workloads.durations import format_duration
 from trainplan.workloads.secret_rules import LineCover
 from trainplan.workloads.terminal_text import visible
+from trainplan.workloads.wording import Command
 
 if TYPE_CHECKING:
     from trainplan.planner.runs.run import Run
@@ -100,7 +100,7 @@ class Lines:
         if output is not None and isinstance(event, PhaseReached) and event.phase is not Phase.RUNNING:
             output.advance("", None)
         if text:
-            tell(in_python(visible(text)))
+            tell(visible(text))
 
     def pause_for(self, ask: Callable[[], None]) -> None:
         ask()
@@ -116,7 +116,7 @@ def bills_line(run: Run) -> str:
         return f"the machine of run {run.run_id} ended at {when}; a disk or an address may bill until they are removed"
     until = min(attempt.deadline or run.deadline, run.deadline).astimezone()
     rate = format_usd_per_hour(attempt.usd_per_hour)
-    when = f"until {until:%Y-%m-%d %H:%M} at the latest; plan stop {run.run_id} ends it"
+    when = f"until {until:%Y-%m-%d %H:%M} at the latest; {Command('stop', run.run_id)} ends it"
     if is_simulated(run.provider):
         return f"run {run.run_id} is simulated: nothing bills; it would at {rate}, {when} (in simulated time)"
     return f"run {run.run_id} bills {rate} {when}"

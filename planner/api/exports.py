@@ -16,6 +16,7 @@ from trainplan.planner.runs.predictions import kept_model
 from trainplan.planner.runs.sweep_table import best_trial
 from trainplan.providers.hardware import this_machine
 from trainplan.workloads.terms import ExportFormat
+from trainplan.workloads.wording import Command, Option
 
 if TYPE_CHECKING:
     from trainplan.planner.runs.run import Run
@@ -40,7 +41,9 @@ class ExportChoice:
 def export_run(run: Run, job: TrainingJob, choice: ExportChoice, settings: Settings) -> list[Export]:
     """Export the model of a run. Raises BadInputError where there is none, or its images are elsewhere."""
     if not run.model_folder:
-        raise BadInputError(f"run {run.run_id} measured this machine, and leaves no model", "plan history lists runs")
+        raise BadInputError(
+            f"run {run.run_id} measured this machine, and leaves no model", f"{Command('history')} lists runs"
+        )
     if choice.data is None:
         _refuse_far_images(job, run.run_id)
     best = best_trial(Path(run.model_folder), job)  # its images may have another size than the job says
@@ -52,7 +55,8 @@ def export_named(name: str, choice: ExportChoice, settings: Settings) -> list[Ex
     if (Path(name) / "model.keras").is_file():
         if choice.data is None:
             raise BadInputError(
-                f"no record has the images that the model in {name} was tested on", "--data FOLDER names them"
+                f"no record has the images that the model in {name} was tested on",
+                f"{Option.DATA('FOLDER')} names them",
             )
         return _exported(_query(Path(name), choice, settings, None))
     with build.journal(settings) as journal:
@@ -71,10 +75,12 @@ def _exported(query: ExportQuery) -> list[Export]:
 
 def _query(folder: Path, choice: ExportChoice, settings: Settings, job: TrainingJob | None) -> ExportQuery:
     if choice.data is not None and not choice.data.is_dir():
-        raise BadInputError(f"there is no folder {choice.data}", "--data names the images that the run trained on")
+        raise BadInputError(
+            f"there is no folder {choice.data}", f"{Option.DATA} names the images that the run trained on"
+        )
     images = choice.data if choice.data is not None or job is None else job.data.path
     if choice.out is not None:
-        refuse_among_images(choice.out, images, "--out")
+        refuse_among_images(choice.out, images, Option.OUT)
     return ExportQuery(
         model=kept_model(folder),
         formats=choice.formats,
@@ -91,7 +97,9 @@ def _query(folder: Path, choice: ExportChoice, settings: Settings, job: Training
 
 def _refuse_far_images(job: TrainingJob, run_id: str) -> None:
     """The images are only read here: nothing is fetched from an address that may bill for it."""
-    hint = "--data FOLDER names the folder that they came from; some of its images are held out as the run did"
+    hint = (
+        f"{Option.DATA('FOLDER')} names the folder that they came from; some of its images are held out as the run did"
+    )
     if job.data.url is not None:
         raise BadInputError(f"the images of run {run_id} are not on this computer, but where the job has them", hint)
     if job.data.path is not None and not Path(job.data.path).is_dir():

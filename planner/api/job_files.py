@@ -13,6 +13,7 @@ from trainplan.planner.settings import load_settings
 from trainplan.pricing.money import written_amount
 from trainplan.workloads.durations import duration_of
 from trainplan.workloads.terms import MAX_USD
+from trainplan.workloads.wording import Option
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -72,7 +73,7 @@ def with_limits(
     if deadline is not None:
         limits["deadline"] = _deadline(deadline)
     if budget is not None:
-        limits["budget_usd"] = usd_of("--budget", budget)
+        limits["budget_usd"] = usd_of(Option.BUDGET, budget)
     update: dict[str, Any] = {"constraints": job.constraints.model_copy(update=limits)}
     if objective is not None:
         update["objective"] = objective
@@ -83,15 +84,15 @@ def _deadline(written: str | timedelta) -> timedelta:
     try:
         deadline = duration_of(written)
     except ValueError as error:
-        raise BadInputError(f"--deadline: {error}") from None
+        raise BadInputError(f"{Option.DEADLINE}: {error}") from None
     if deadline <= timedelta(0):
-        raise BadInputError("--deadline: the time must be longer than zero")
+        raise BadInputError(f"{Option.DEADLINE}: the time must be longer than zero")
     return deadline
 
 
-def usd_of(option: str, text: str) -> Decimal:
+def usd_of(option: Option, text: str) -> Decimal:
     """An amount of dollars above zero. Raises BadInputError, which names the option."""
     amount = written_amount(text.removeprefix("$"), MAX_USD)
     if not amount:
-        raise BadInputError(f"{option}: {text!r} is not an amount of dollars", f"for example {option} 20")
+        raise BadInputError(f"{option}: {text!r} is not an amount of dollars", f"for example {option(20)}")
     return amount

@@ -24,6 +24,7 @@ from trainplan.planner.runs.run import Phase
 from trainplan.planner.settings import load_settings
 from trainplan.pricing.money import written_amount
 from trainplan.providers.registry import THIS_MACHINE
+from trainplan.workloads.wording import Option
 
 if TYPE_CHECKING:
     from trainplan.planner.api.launching import Desk, Offered
@@ -67,7 +68,7 @@ def launch(  # noqa: PLR0913  each is a choice of the person's
     """
     output = None if model_folder is None else Path(os.fspath(model_folder))
     choices = Choices(fresh=fresh, another=another, output=output)
-    with library_call(budget="max_cost_usd"):
+    with library_call(is_launch=True):
         query, cap_usd, told = launch_query(offer), _cap(max_cost_usd), list[str]()
         job = check_at_launch(_capped(_plan_of(offer).job._training_job, cap_usd), told)
         around = build.surroundings(load_settings(os.environ), calibrates=True)
@@ -115,10 +116,11 @@ def _plan_of(offer: Offer | Plan) -> Plan:
 
 
 def _pilots_cap(pilots_usd: float | Decimal, cap_usd: Decimal) -> Cap:
-    cap = cap_of("--pilot", str(pilots_usd))
+    cap = cap_of(Option.PILOT, str(pilots_usd))
     if cap_usd == 0:
         raise BadInputError(
-            "--pilot: with max_cost_usd=0 the run goes only where nothing bills, and there is nothing to save",
+            f"{Option.PILOT}: with {Option.MAX_COST(0)} the run goes only where nothing bills, and there is nothing "
+            "to save",
             "leave it out, or give a cap above 0",
         )
     return cap

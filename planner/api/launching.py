@@ -37,6 +37,7 @@ from trainplan.planner.runs.runner import Runner, refuse_unwritable, request_for
 from trainplan.providers.registry import is_simulated
 from trainplan.workloads.job import TrainingJob
 from trainplan.workloads.terms import IMAGENET
+from trainplan.workloads.wording import Option
 
 if TYPE_CHECKING:
     from trainplan.planner.planning.build_plan import PlanQuery
@@ -232,14 +233,14 @@ def _refuse_trained(offer: Offered, runner: Runner, view: View) -> None:
         raise RefusedError(
             f"the trained model of this very job is in {model}, and this home has no record of its run: nothing was "
             "launched",
-            "--fresh trains it anew",
+            f"{Option.FRESH} trains it anew",
         )
     run = runner.results_of(job)
     if run is not None:
         view.show(
             Message(
                 f"run {run.run_id} of this job was trained to its end, and its results are still in the store at "
-                f"{run.provider}: they are brought home, and nothing is launched (--fresh trains it anew)"
+                f"{run.provider}: they are brought home, and nothing is launched ({Option.FRESH} trains it anew)"
             )
         )
         raise Joined(runner.bring_home(run))
@@ -256,7 +257,10 @@ def _refuse_again(offer: Offered, choices: Choices, runner: Runner, view: View) 
     weights = job.model.weights
     if run is None or job.script is not None or job.data.name is None or weights not in (None, IMAGENET):
         return
-    text, hint = f"{_trained_text(run)}: nothing was launched", "--fresh or --another trains it once more"
+    text, hint = (
+        f"{_trained_text(run)}: nothing was launched",
+        f"{Option.FRESH} or {Option.ANOTHER} trains it once more",
+    )
     if choices.output is not None and choices.output.absolute() != Path(run.model_folder):
         raise RefusedError(text, hint)
     view.show(Message(f"{text} ({hint})"))
@@ -286,7 +290,7 @@ def _drafted(offer: Offered, choices: Choices, runner: Runner) -> tuple[Run, Run
     draft = offer.limits.draft(runner.draft(job, proposal.targets, proposal.slow_end, choices.output))
     earlier = None if choices.fresh else runner.resumable(job, offer.providers)
     folder = Path(earlier.model_folder if earlier and choices.output is None else draft.model_folder)
-    refuse_among_images(folder, offer.transfer.folder or job.data.path, "--output")
+    refuse_among_images(folder, offer.transfer.folder or job.data.path, Option.OUTPUT)
     refuse_unwritable(folder)
     runner.refuse_taken(folder, earlier.run_id if earlier else draft.run_id)
     return draft, earlier
@@ -324,7 +328,7 @@ def _beginning(
 ) -> tuple[str, ...]:
     """What the run begins with: the checkpoint of an earlier one, or nothing although one waits."""
     if earlier is not None:
-        return (f"continuing run {earlier.run_id} from its newest checkpoint (--fresh starts again)",)
+        return (f"continuing run {earlier.run_id} from its newest checkpoint ({Option.FRESH} starts again)",)
     waiting = "" if fresh else runner.waiting(job, providers)
     return (waiting,) if waiting else ()
 
@@ -347,7 +351,7 @@ def _ask(offer: Offered, limits: Sequence[str], show: Callable[[Page], None]) ->
         return
     question = "launch with the image, data and secrets above?" if foreign else "launch?"
     question = "launch it all the same?" if proposal.late and not foreign else question
-    hint = "--yes launches without asking"
+    hint = f"{Option.YES} launches without asking"
     # Enter alone agrees neither to parts that others made nor to a run that will not get to its end.
     confirm(question, default=not (foreign or proposal.late), hint=hint, left_alone="nothing was launched")
 
@@ -365,7 +369,7 @@ def _agreed_again(proposal: Proposal, offer: Offered, view: View) -> Proposal:
 
 def _ask_price(dearer: str) -> None:
     """Ask about a price that is well above the one that was shown: --yes does not cover it, only a person's answer."""
-    hint = "--yes does not cover that: launch from a terminal, or plan prices refresh and plan estimate first"
+    hint = f"{Option.YES} does not cover that: launch from a terminal, or plan prices refresh and plan estimate first"
     question = f"{dearer}. Launch at this price?"
     nobody = RefusedError(dearer, hint)
     confirm(question, default=False, hint=hint, left_alone="nothing was launched", nobody=nobody)

@@ -13,6 +13,7 @@ from trainplan.planner.runs.events import Message
 from trainplan.planner.runs.run import Outcome, Phase, Run
 from trainplan.pricing.money import format_usd
 from trainplan.workloads.durations import format_duration
+from trainplan.workloads.wording import Command, Option, Text
 
 if TYPE_CHECKING:
     from trainplan.planner.api.view import View
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from trainplan.workloads.job import TrainingJob
 
 _ON_A_MACHINE = (Phase.BOOTING, Phase.RUNNING, Phase.COLLECTING, Phase.TEARING_DOWN)
-_HINT = "--yes attaches to it, --another launches another run of the job"
+_HINT = Text(Option.YES, " attaches to it, ", Option.ANOTHER, " launches another run of the job")
 _LEFT_ALONE = "nothing was launched"
 
 
@@ -94,8 +95,8 @@ class Beside:
         if not self._runner.owns(living):
             raise RefusedError(
                 f"{living_text(living)}; it is left to {self._runner.whose(living)}: {_LEFT_ALONE}",
-                "--another launches another run of the job beside it; "
-                f"plan attach {living.run_id} --client any takes it over",
+                f"{Option.ANOTHER} launches another run of the job beside it; "
+                f"{Command('attach', living.run_id, Option.CLIENT('any'))} takes it over",
             )
         if living.phase in _ON_A_MACHINE:
             living = self._runner.settle(living)
@@ -105,7 +106,7 @@ class Beside:
                 raise Joined(living)
             return
         if self._assume_yes:
-            self._view.show(Message(f"{living_text(living)}: attaching to it (--another launches another)"))
+            self._view.show(Message(f"{living_text(living)}: attaching to it ({Option.ANOTHER} launches another)"))
             raise Joined(living)
         self._view.pause_for(lambda: ask_about(living, terminal_here(), SystemClock()))
         self.known = self.known._replace(agreed=self.known.agreed | {living.run_id})
@@ -142,6 +143,6 @@ def ask_about(living: Run, terminal: Terminal, clock: Clock) -> None:
     if reply is Reply.YES:
         raise Joined(living)
     if reply is not Reply.NO:
-        raise BadInputError(f"{text}; {unanswered(reply)}: {_LEFT_ALONE}", _HINT)
+        raise BadInputError(f"{text}; {unanswered(reply)}: {_LEFT_ALONE}", str(_HINT))
     question = "launch another run of it beside that one?"
-    confirm(question, default=False, hint=_HINT, left_alone=_LEFT_ALONE, terminal=terminal)
+    confirm(question, default=False, hint=str(_HINT), left_alone=_LEFT_ALONE, terminal=terminal)

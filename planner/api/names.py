@@ -10,8 +10,10 @@ from trainplan.workloads.nearest import nearest_names, same_name
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from trainplan.workloads.wording import Option
 
-def one_of(option: str, value: str, names: Sequence[str]) -> str:
+
+def one_of(option: Option | str, value: str, names: Sequence[str]) -> str:
     """The one of the names that is the value, capitals and dashes aside. Raises BadInputError with the nearest one."""
     if same := same_name(value, names):
         return same

@@ -10,12 +10,15 @@ from trainplan.planner.api.ask import confirm
 from trainplan.planner.clock import SystemClock
 from trainplan.planner.errors import BadInputError
 from trainplan.workloads.network_reader.confinement import Part, could_do
+from trainplan.workloads.wording import Command, Option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from trainplan.workloads.job import TrainingJob
+
+_RUN_FILE = Command("estimate", "JOB.yaml", Option.RUN_FILE)
 
 
 def with_network(job: TrainingJob, *, may_ask: bool = True, agreed: bool = False) -> TrainingJob:
@@ -42,11 +45,11 @@ def agree(file: Path, parts: frozenset[str], *, may_ask: bool, agreed: bool) -> 
     if agreed and could and os.environ.get("CI"):
         raise BadInputError(
             f"{file} was not run: without {_missing(parts)} of the kernel, it could {_listed(could)}",
-            "read it where Linux has them; CI= plan estimate JOB.yaml --run-file runs it nevertheless",
+            f"read it where Linux has them; CI= {_RUN_FILE.typed} runs it nevertheless",
         )
     if agreed:
         return
-    hint = "plan estimate JOB.yaml --run-file agrees without a question, for every command"
+    hint = f"{_RUN_FILE} agrees without a question, for every command"
     unasked = BadInputError(f"{file} was not run before with this content, and nobody has agreed to it", hint)
     if not may_ask:
         raise unasked

@@ -36,6 +36,7 @@ from trainplan.planner.runs.proposal.proposal import further_text, within
 from trainplan.planner.runs.run import Outcome
 from trainplan.planner.runs.runner import request_for
 from trainplan.pricing.money import format_usd
+from trainplan.workloads.wording import Option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,7 +76,7 @@ class RunToFollow(NamedTuple):
     offers: Sequence[Offer]
 
 
-def cap_of(option: str, text: str) -> Cap:
+def cap_of(option: Option, text: str) -> Cap:
     """The most that all pilots together may cost. Raises BadInputError."""
     return Cap(usd_of(option, text), option)
 
@@ -233,7 +234,7 @@ def _agree(
         return
     what = "run them, and then the job" if follows else "run them"
     question = f"{what}, with the image, data and secrets above?" if foreign else f"{what}?"
-    hint = "--yes runs them without asking"
+    hint = f"{Option.YES} runs them without asking"
     confirm(question, default=not foreign, hint=hint, left_alone="nothing was launched")
 
 

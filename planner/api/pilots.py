@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
 
 from trainplan.planner.api import build, words
-from trainplan.planner.api.calls import in_python, library_call
+from trainplan.planner.api.calls import Python, library_call
 from trainplan.planner.api.data_steps import check_at_launch
 from trainplan.planner.api.launch import launch_query
 from trainplan.planner.api.names import one_of
@@ -23,12 +23,12 @@ from trainplan.planner.api.piloting import (
 )
 from trainplan.planner.api.plan import Plan
 from trainplan.planner.api.python_desk import leave_running, python_pilots
-from trainplan.planner.api.told import in_words
 from trainplan.planner.errors import BadInputError
 from trainplan.planner.forecast.pilots import MOST_PILOTS
 from trainplan.planner.report.plain_text import plain_text
 from trainplan.planner.runs.execution.executor import Detached
 from trainplan.planner.settings import load_settings
+from trainplan.workloads.wording import Option, written_in
 
 if TYPE_CHECKING:
     from trainplan.planner.report.page import Page
@@ -108,15 +108,16 @@ class Pilots(Sequence[Pilot]):
     @property
     def _page(self) -> Page:
         answer = self._answer
-        return result_page(answer) if answer.results else proposal_page(answer.proposal)
+        with written_in(Python(is_launch=True)):
+            return result_page(answer) if answer.results else proposal_page(answer.proposal)
 
     def __repr__(self) -> str:
-        return in_python(plain_text(self._page))
+        return plain_text(self._page)
 
     def _repr_html_(self) -> str:
         from trainplan.planner.report.notebook_cell import cell, page_blocks
 
-        return cell(*page_blocks(in_words(self._page, in_python), "pilots"))
+        return cell(*page_blocks(self._page, "pilots"))
 
 
 def pilot(
@@ -142,13 +143,13 @@ def pilot(
     answer is no; RefusedError and NothingLeftError as `launch`; TeardownUnverifiedError where it is not confirmed that
     nothing is left of one; ThisMachineError where an earlier one of the job still runs.
     """
-    with library_call(budget="max_cost_usd"):
+    with library_call(is_launch=True):
         if not isinstance(plan, Plan):
             raise BadInputError(f"a plan is expected, not {plan!r}", "estimate(job) is one")
-        cap = cap_of("--budget", str(max_cost_usd))
+        cap = cap_of(Option.BUDGET, str(max_cost_usd))
         if top not in range(1, MOST_PILOTS + 1):
             raise BadInputError(f"top: {top!r} is not a number of pilots", f"from 1 to {MOST_PILOTS}")
-        tries = batch is not None and bool(one_of("--batch", str(batch), ["auto"]))
+        tries = batch is not None and bool(one_of(Option.BATCH, str(batch), ["auto"]))
         job, query = check_at_launch(plan.job._training_job), launch_query(plan)
         around = build.surroundings(load_settings(os.environ))
         desk = python_pilots(around, is_agreed=yes, quiet=quiet)

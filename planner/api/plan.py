@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, overload
 
 from trainplan.planner.api import planning
-from trainplan.planner.api.calls import in_python, library_call
+from trainplan.planner.api.calls import library_call
 from trainplan.planner.api.counted_images import with_counted_images
 from trainplan.planner.api.job import Job
 from trainplan.planner.api.job_files import with_limits
@@ -25,6 +25,7 @@ from trainplan.pricing.offers import Market
 from trainplan.providers.registry import THIS_MACHINE
 from trainplan.workloads.durations import format_estimate
 from trainplan.workloads.terms import Objective
+from trainplan.workloads.wording import Option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -188,7 +189,7 @@ class Plan(Sequence[Offer]):
     @property
     def advice(self) -> tuple[str, ...]:
         """What would make the job faster or cheaper, or what is to be known, in sentences."""
-        return tuple(map(in_python, self._forecast.advice))
+        return self._forecast.advice
 
     @property
     def this_machine(self) -> Offer | None:
@@ -364,14 +365,14 @@ def estimate(  # noqa: PLR0913  a search has as many limits as people have
             raise BadInputError(f"a Job is expected, not {job!r}", "Job.read(path) reads one")
         settings = load_settings(os.environ)
         budget = None if budget_usd is None else str(budget_usd)
-        wanted = None if objective is None else Objective(one_of("--objective", str(objective), list(Objective)))
+        wanted = None if objective is None else Objective(one_of(Option.OBJECTIVE, str(objective), list(Objective)))
         training_job = with_limits(with_counted_images(job._training_job), deadline, budget, wanted)
         query = PlanQuery(
-            providers=tuple(name.strip().lower() for name in _several("--provider", providers)),
-            regions=_several("--region", regions),
-            devices=_several("--device", devices),
+            providers=tuple(name.strip().lower() for name in _several(Option.PROVIDER, providers)),
+            regions=_several(Option.REGION, regions),
+            devices=_several(Option.DEVICE, devices),
             counts=tuple(device_counts),
-            markets=tuple(one_of("--market", name, list(Market)) for name in _several("--market", markets)),
+            markets=tuple(one_of(Option.MARKET, name, list(Market)) for name in _several(Option.MARKET, markets)),
             include_retired=include_retired,
             assume_available=assume_available,
             every_placement=every_placement,
@@ -390,7 +391,7 @@ def plan_of(training_job: TrainingJob, wanted: PlanQuery, settings: Settings) ->
     return Plan(Job(training_job), forecast, _Asked(training_job, wanted, query, settings, now))
 
 
-def _several(name: str, values: object) -> tuple[str, ...]:
+def _several(name: Option, values: object) -> tuple[str, ...]:
     """The names. Raises BadInputError for one text, which is a sequence of letters, and for what is no name."""
     if isinstance(values, str):
         message = f"{name}: {values!r} is one text, and a list of names is expected"

@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
 from trainplan.planner.api import build
-from trainplan.planner.api.calls import in_python
 from trainplan.planner.api.event_lines import Lines, bills_line
 from trainplan.planner.api.launching import Desk
 from trainplan.planner.api.piloting import PilotDesk
@@ -48,9 +47,9 @@ def python_pilots(around: Surroundings, *, is_agreed: bool, quiet: bool) -> Pilo
 
 
 def tell(page: Page) -> None:
-    """Show a page, in words of Python."""
+    """Show a page."""
     if page:
-        tell_page(page, in_python)
+        tell_page(page)
 
 
 def leave_running(run: Run) -> NoReturn:

@@ -28,6 +28,7 @@ from trainplan.planner.runs.run import Outcome, Phase
 from trainplan.planner.runs.runner import FollowerSilentError
 from trainplan.planner.settings import load_settings
 from trainplan.providers.base import RunId
+from trainplan.workloads.wording import Command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -259,7 +260,7 @@ def _stop(run: JournalRun, runner: Runner) -> None:
     except FollowerSilentError:
         raise ThisMachineError(
             f"another process follows run {run.run_id} and does not respond",
-            f"the command plan stop {run.run_id} ends its machines by their label",
+            f"the command {Command('stop', run.run_id).typed} ends its machines by their label",
         ) from None
 
 

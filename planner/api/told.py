@@ -13,8 +13,7 @@ from contextvars import ContextVar
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
-from trainplan.planner.report.page import Cell, Chart, Table, cell_text
-from trainplan.workloads.terminal_text import visible
+from trainplan.planner.report.page import Cell, Chart, Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -138,30 +137,12 @@ def tell(line: str) -> None:
         output.add(line)
 
 
-def tell_page(page: Page, words: Callable[[str], str]) -> None:
-    """Show a page, each text of it through `words`."""
+def tell_page(page: Page) -> None:
+    """Show a page."""
     from trainplan.planner.report.plain_text import plain_text
 
     output = output_here()
     if output is None:
-        tell(words(plain_text(page)))
+        tell(plain_text(page))
     else:
-        output.add(*in_words(page, words))
-
-
-def in_words(page: Page, words: Callable[[str], str]) -> Page:
-    """The page with each of its texts through `words`."""
-    return [_through(block, words) for block in page]
-
-
-def _through(block: str | Cell | Table | Chart, words: Callable[[str], str]) -> str | Cell | Table | Chart:
-    if isinstance(block, Chart):
-        return block
-    if isinstance(block, Table):
-        return block._replace(rows=[[_worded(each, words) for each in row] for row in block.rows])
-    return _worded(block, words)
-
-
-def _worded(text: str | Cell, words: Callable[[str], str]) -> str | Cell:
-    worded = words(visible(cell_text(text)))
-    return Cell(worded, text.tone) if isinstance(text, Cell) else worded
+        output.add(*page)

@@ -21,6 +21,7 @@ from trainplan.planner.settings import Settings, load_settings
 from trainplan.providers.registry import FACTORIES, SIMULATED, THIS_MACHINE
 from trainplan.workloads import terms
 from trainplan.workloads.terms import MAX_NODES
+from trainplan.workloads.wording import Option
 
 if TYPE_CHECKING:
     from trainplan.planner.planning.build_plan import PlanQuery
@@ -143,12 +144,12 @@ def where(
 
 def markets(values: Sequence[str] | None) -> tuple[str, ...]:
     """`on-demand` and `on_demand` are the same. Raises BadInputError."""
-    return tuple(one_of("--market", name, ["on_demand", "spot"]) for name in values or ())
+    return tuple(one_of(Option.MARKET, name, ["on_demand", "spot"]) for name in values or ())
 
 
 def max_cost(text: str) -> Decimal:
     """--max-cost in USD. Raises BadInputError."""
-    return usd_of("--max-cost", text)
+    return usd_of(Option.MAX_COST, text)
 
 
 def is_markdown(format_name: str | None, *, as_json: bool) -> bool:

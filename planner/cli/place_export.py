@@ -28,7 +28,7 @@ from trainplan.planner.export.session_plan import (
 )
 from trainplan.planner.forecast.estimate import device_kind
 from trainplan.planner.forecast.free_sessions import fewest_sessions
-from trainplan.planner.forecast.plan import REASON_TEXTS, Reason
+from trainplan.planner.forecast.plan import Reason
 from trainplan.planner.planning.build_plan import PlanQuery, nothing_left
 from trainplan.pricing.catalog import find_device
 from trainplan.pricing.devices import UnknownDeviceError
@@ -128,7 +128,7 @@ def _estimated(job: TrainingJob, name: str, device: str | None) -> Candidate:
     plan, _ = planning.planned(job, query, settings, now)
     if wanted is not None and not plan.ranking:
         reasons = {key.reason for key in plan.rejections if key.provider == name} - {Reason.DEVICE}
-        why = "; ".join(sorted(REASON_TEXTS[reason] for reason in reasons - {Reason.RETIRED}))
+        why = "; ".join(sorted(reason.text for reason in reasons - {Reason.RETIRED}))
         raise BadInputError(
             f"{name} has no {wanted} for this job{f': {why}' if why else ''}",
             f"plan estimate JOB --provider {name} shows what it has",

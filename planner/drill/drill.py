@@ -20,6 +20,7 @@ from trainplan.planner.drill.timers import try_timers
 from trainplan.planner.drill.vendor_money import clear_alarm, try_vendor_money
 from trainplan.planner.errors import TeardownUnverifiedError
 from trainplan.planner.runs.run import Phase, Run
+from trainplan.workloads.wording import Command, Option
 
 if TYPE_CHECKING:
     from trainplan.planner.drill.tools import Tools
@@ -110,7 +111,7 @@ class LeftError(TeardownUnverifiedError):
     def __init__(self, rest: Sequence[str], result: DrillResult) -> None:
         super().__init__(
             f"resources of the drill may still exist: {'; '.join(rest)}",
-            f"plan drill {result.provider} --clean deletes them; plan cleanup shows them",
+            f"{Command('drill', result.provider, Option.CLEAN)} deletes them; plan cleanup shows them",
         )
         self.result = result
 

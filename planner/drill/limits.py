@@ -11,6 +11,7 @@ from trainplan.planner.runs.targets import Target, cost_of
 from trainplan.pricing.devices import CPU_DEVICE
 from trainplan.pricing.money import format_usd
 from trainplan.workloads.job import TrainingJob
+from trainplan.workloads.wording import Option
 
 # docs/drill.md promises these two as the most.
 MOST_MINUTES = 45
@@ -82,7 +83,7 @@ def within(targets: tuple[Target, ...], limits: Limits) -> tuple[Target, ...]:
         raise NothingLeftError(
             f"a drill on the cheapest machine costs up to {format_usd(least)}, above the limit of "
             f"{format_usd(limits.max_usd)}",
-            f"--max-cost-usd {least} allows it",
+            f"{Option.MAX_COST_USD(least)} allows it",
         )
     return affordable
 

@@ -19,6 +19,7 @@ from trainplan.planner.drill.steps import PROVES, Step
 from trainplan.planner.errors import BadInputError, StateError
 from trainplan.providers.registry import PROVEN_CLOUDS, is_simulated
 from trainplan.workloads.regular_file import regular_bytes
+from trainplan.workloads.wording import Option
 
 MOST_BYTES = 200_000
 _WORD = r"^[A-Za-z0-9\[][A-Za-z0-9._+ ()\[\]-]{0,60}$"
@@ -136,9 +137,11 @@ def write_result(result: DrillResult, folder: Path) -> Path:
         except OSError as error:
             with suppress(OSError):
                 path.unlink(missing_ok=True)  # half a result is none
-            raise StateError(f"{path} cannot be written: {error.strerror}", "--output names another folder") from None
+            raise StateError(
+                f"{path} cannot be written: {error.strerror}", f"{Option.OUTPUT} names another folder"
+            ) from None
         return path
-    raise StateError(f"{folder} has a thousand results of this day", "--output names another folder")
+    raise StateError(f"{folder} has a thousand results of this day", f"{Option.OUTPUT} names another folder")
 
 
 def check_folder(folder: Path) -> None:
@@ -147,7 +150,9 @@ def check_folder(folder: Path) -> None:
     try:
         path.write_text("a result comes here\n", encoding="utf-8")
     except OSError as error:
-        raise StateError(f"{folder} cannot be written: {error.strerror}", "--output names another folder") from None
+        raise StateError(
+            f"{folder} cannot be written: {error.strerror}", f"{Option.OUTPUT} names another folder"
+        ) from None
     finally:
         with suppress(OSError):
             path.unlink(missing_ok=True)

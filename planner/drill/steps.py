@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from trainplan.workloads.wording import Option, Text
+
 
 class Step(StrEnum):
     """What is tried; the machines A, B and C of `MACHINES` are what it is tried on."""
@@ -47,8 +49,8 @@ PROVES = {
     Step.DENIAL: "EC2 denies a create before it looks up what the create names (AWS alone)",
     Step.CUSTOM_ROLE: "custom roles may have every permission of the documented ones (Google Cloud alone)",
     Step.TPU_QUOTAS: "quotas of TPU v5e have names that are known, europe-west4 has v5litepod-1 (Google Cloud alone)",
-    Step.ALARM: "the vendor's own monthly alarm can be made, is shown, and can be removed (--email)",
-    Step.BILL: "the vendor's own bill can be read (--email)",
+    Step.ALARM: Text("the vendor's own monthly alarm can be made, is shown, and can be removed (", Option.EMAIL, ")"),
+    Step.BILL: Text("the vendor's own bill can be read (", Option.EMAIL, ")"),
 }
 """In the order in which they are tried."""
 

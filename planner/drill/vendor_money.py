@@ -15,6 +15,7 @@ from trainplan.providers.abilities import SetUp
 from trainplan.providers.cloud.alarm import Alarm, Alarms
 from trainplan.providers.cloud.invoice import Invoices
 from trainplan.providers.errors import BadRequestError, PermissionDeniedError
+from trainplan.workloads.wording import Command, Option, Text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +28,7 @@ sent, and an alarm of this amount is recognised as the drill's."""
 SHOWN_WITHIN = timedelta(minutes=1)
 DAYS = 3
 """How far back the bill is read: costs of today are often not there yet."""
-_NOT_ASKED = "--email ADDRESS tries it"
+_NOT_ASKED = Text(Option.EMAIL("ADDRESS"), " tries it")
 
 
 def try_vendor_money(tools: Tools) -> None:
@@ -58,7 +59,7 @@ def _try(tools: Tools, step: Step, holds: Callable[[Tools], str]) -> None:
     if not isinstance(tools.provider, Alarms if step is Step.ALARM else Invoices):
         raise SkippedError("this provider has no such service")
     if not tools.email:
-        raise SkippedError(_NOT_ASKED)
+        raise SkippedError(str(_NOT_ASKED))
     with tools.sheet.step(step) as names:
         try:
             names.append(holds(tools))
@@ -117,7 +118,9 @@ def _write_note(tools: Tools) -> None:
     note = _note(tools)
     try:
         note.parent.mkdir(parents=True, exist_ok=True)
-        note.write_text("plan drill has made a monthly alarm here; plan drill --clean removes it\n", encoding="utf-8")
+        note.write_text(
+            f"plan drill has made a monthly alarm here; {Command('drill', Option.CLEAN)} removes it\n", encoding="utf-8"
+        )
     except OSError as error:
         with suppress(OSError):
             note.unlink(missing_ok=True)

@@ -21,6 +21,7 @@ from trainplan.planner.planning.own_networks import check_exported
 from trainplan.providers.cloud.trainer_wheel import WHEEL, pinned, wheel_bytes
 from trainplan.workloads.job import Framework, TrainingJob
 from trainplan.workloads.pretrained import weights_address, weights_file
+from trainplan.workloads.wording import Option
 
 JOB, REQUIREMENTS = "job.json", "requirements.txt"
 PORT = 29_400
@@ -80,11 +81,12 @@ def engine_files(job: TrainingJob, engine: Engine, place: Place, accelerators: A
     _check(job, engine)
     if place.image is not None and not _IMAGE.fullmatch(place.image):
         hint = "registry/name:tag, or registry/name@sha256: and its 64 digits"
-        raise BadInputError(f"--image: {place.image} is not the name of an image", hint)
+        raise BadInputError(f"{Option.IMAGE}: {place.image} is not the name of an image", hint)
     if engine is not Engine.SBATCH and _processes_of_node(job, accelerators) > 1:
         raise BadInputError(
             f"with {engine} torch trains on one GPU of each machine, not on several",
-            "write --count 1, with more nodes in the job file, framework: jax or tensorflow, or --to sbatch",
+            f"write {Option.COUNT(1)}, with more nodes in the job file, framework: jax or tensorflow, or "
+            f"{Option.TO(Engine.SBATCH)}",
         )
     _check_split(job, accelerators)
     made = {Engine.SBATCH: _sbatch, Engine.SKYPILOT: _skypilot, Engine.JOBSET: _jobset}[engine]
@@ -130,7 +132,7 @@ def _check_split(job: TrainingJob, accelerators: Accelerators | None) -> None:
         parts = f" in {job.accumulate} parts" if job.accumulate > 1 else ""
         raise BadInputError(
             f"a batch of {job.global_batch_size}{parts} does not divide over {devices} devices ({job.nodes} x {each})",
-            f"make global_batch_size a multiple of {devices * job.accumulate}, or take another --count or nodes",
+            f"make global_batch_size a multiple of {devices * job.accumulate}, or take another {Option.COUNT} or nodes",
         )
 
 
@@ -145,7 +147,7 @@ def _check(job: TrainingJob, engine: Engine) -> None:
     if engine is not Engine.SBATCH and (job.data.path is not None or weights_file(job) is not None):
         raise BadInputError(
             f"a folder of this computer is not on the machines that {engine} starts",
-            "name a data set, or use --to sbatch where the nodes share the folder",
+            f"name a data set, or use {Option.TO(Engine.SBATCH)} where the nodes share the folder",
         )
 
 
@@ -217,7 +219,7 @@ def _check_words_of_sbatch(name: str, folder: str) -> None:
         if found := _HETJOB.search(text):
             raise BadInputError(
                 f"{what} has the word {found[0]}, which sbatch takes for the border between two jobs: {text}",
-                "give another name in the job file, or another folder with --out",
+                f"give another name in the job file, or another folder with {Option.OUT}",
             )
 
 
@@ -344,7 +346,7 @@ def _jobset(job: TrainingJob, place: Place, accelerators: Accelerators | None, p
     if not image:
         raise BadInputError(
             "a pod needs an image, and the job names none",
-            f"give --image: one with Python and what {REQUIREMENTS} lists",
+            f"give {Option.IMAGE}: one with Python and what {REQUIREMENTS} lists",
         )
     # The longest name that is made of it is a pod's, with five random letters at its end.
     longest = LONGEST_LABEL - len(f"-workers-0-{job.nodes - 1}-12345")

@@ -11,6 +11,7 @@ from typing import IO, Any
 
 from trainplan.planner.datasets.pack import Item, grouped, pack
 from trainplan.planner.errors import BadInputError, ThisMachineError
+from trainplan.workloads.wording import Option
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +60,9 @@ def write_export(export: ExportFiles, folder: Path, *, force: bool, report: Call
     sealed = () if export.sealed is None else (export.sealed.path,)
     there = [name for name in (*export.files, *sealed) if (folder / name).exists()]
     if there and not force:
-        raise BadInputError(f"{folder / there[0]} is there already", "give another folder, or --force to overwrite it")
+        raise BadInputError(
+            f"{folder / there[0]} is there already", f"give another folder, or {Option.FORCE} to overwrite it"
+        )
     try:
         if not there and (other := _other_file(folder)):
             raise BadInputError(
@@ -73,7 +76,9 @@ def write_export(export: ExportFiles, folder: Path, *, force: bool, report: Call
             digests = {_last(name): hashlib.sha256(data).hexdigest() for name, data in export.files.items()}
             _write_sealed(export.sealed, folder, digests, {_last(name): sum_ for name, sum_ in archives.items()})
     except OSError as error:
-        raise ThisMachineError(f"{folder}: {error.strerror or error}", "give another folder with --out") from None
+        raise ThisMachineError(
+            f"{folder}: {error.strerror or error}", f"give another folder with {Option.OUT}"
+        ) from None
     return tuple(sorted((*export.files, *archives, *sealed)))
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from trainplan.planner.errors import BadInputError
 from trainplan.planner.export.export_files import ExportFiles
 from trainplan.planner.export.labels import LONGEST_LABEL, place_name
+from trainplan.workloads.wording import Option
 
 if TYPE_CHECKING:
     from trainplan.planner.export.machine_job import MachineJob
@@ -26,8 +27,8 @@ def hugging_face_files(machine: MachineJob, folder: str, host: str, user: str | 
     """
     if user is None or not _USER.fullmatch(user):
         raise BadInputError(
-            "whose bucket keeps the checkpoints?" if user is None else f"--user {user}: no name of an account",
-            "--user NAME: your name at Hugging Face, as in huggingface.co/NAME",
+            "whose bucket keeps the checkpoints?" if user is None else f"{Option.USER(user)}: no name of an account",
+            f"{Option.USER('NAME')}: your name at Hugging Face, as in huggingface.co/NAME",
         )
     # Letters, digits and single hyphens are in every name that the Hub takes (huggingface_hub, validate_repo_id).
     name = place_name(machine.job.name, host, folder, LONGEST_LABEL - len("trainplan-"))

@@ -12,6 +12,7 @@ from trainplan.planner.errors import BadInputError
 from trainplan.planner.export.export_files import ExportFiles
 from trainplan.planner.export.labels import LONGEST_LABEL, place_name
 from trainplan.workloads.terminal_text import has_control_characters
+from trainplan.workloads.wording import Option
 
 if TYPE_CHECKING:
     from trainplan.planner.export.machine_job import MachineJob
@@ -34,8 +35,10 @@ def ibm_files(machine: MachineJob, folder: str, host: str, address: str | None) 
     file's name is added. Raises BadInputError for an address that is none, and for images of this computer."""
     if address is None or not re.fullmatch(r"https://\S+", address) or has_control_characters(address):
         raise BadInputError(
-            "where does the machine fetch its files?" if address is None else f"--address {address}: no HTTPS address",
-            "--address https://...: where you put the folder, for instance a bucket that can be read",
+            "where does the machine fetch its files?"
+            if address is None
+            else f"{Option.ADDRESS(address)}: no HTTPS address",
+            f"{Option.ADDRESS('https://...')}: where you put the folder, for instance a bucket that can be read",
         )
     if machine.images is not None:
         raise BadInputError("images of this computer are not sent to a machine of IBM", "name a data set (data.name)")

@@ -16,6 +16,7 @@ from trainplan.planner.export.labels import place_name
 from trainplan.planner.export.session_plan import SessionPlan, exported_job
 from trainplan.providers.cloud.trainer_wheel import WHEEL, wheel_bytes
 from trainplan.workloads.sessions.session import JOB, PLAN
+from trainplan.workloads.wording import Option
 
 SCRIPT, KERNEL, DATA_SET = "train.py", "kernel-metadata.json", "dataset-metadata.json"
 FIRST, EVEN, ODD = "session-1", "session-even", "session-odd"
@@ -43,8 +44,8 @@ def kaggle_files(plan: SessionPlan, run_id: str, folder: str, host: str, user: s
     what is no account's name."""
     if user is None or not _USER.fullmatch(user):
         raise BadInputError(
-            "whose data sets and kernels are they?" if user is None else f"--user {user}: no name of an account",
-            "--user NAME: your name at Kaggle, as in kaggle.com/NAME, in small letters",
+            "whose data sets and kernels are they?" if user is None else f"{Option.USER(user)}: no name of an account",
+            f"{Option.USER('NAME')}: your name at Kaggle, as in kaggle.com/NAME, in small letters",
         )
     name = place_name(plan.job.name, host, folder, _LONGEST_NAME)
     seconds = int(plan.limits.session_hours * 3600)

@@ -21,6 +21,7 @@ from trainplan.workloads.job import Framework, TrainingJob
 from trainplan.workloads.sessions.needed import SessionRules, sessions_needed
 from trainplan.workloads.sessions.session import JOB
 from trainplan.workloads.terms import DataName
+from trainplan.workloads.wording import Option
 
 _GB = 10**9
 _HOUR = 3600.0
@@ -115,7 +116,7 @@ def session_plan(job: TrainingJob, limits: FreePlace, time: MachineTime, weeks: 
         raise BadInputError(
             f"{limits.provider}: {job.name} takes {sessions} sessions, {hours:,.0f} h together, and a week has "
             f"{limits.weekly_hours:g} h there",
-            f"--weeks {needed} spreads them over so many weeks; fewer epochs take less",
+            f"{Option.WEEKS(needed)} spreads them over so many weeks; fewer epochs take less",
         )
     return SessionPlan(job=job, limits=limits, time=time, images=images, sessions=sessions)
 

@@ -18,6 +18,7 @@ from trainplan.planner.throughput.values import Basis
 from trainplan.pricing.devices import cores_of
 from trainplan.pricing.money import format_usd, from_micro, to_micro
 from trainplan.workloads.terms import Objective, Precision
+from trainplan.workloads.wording import Option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,7 +93,8 @@ def _of_script(findings: Findings) -> tuple[str, ...]:
     if findings.job.sweep is not None:
         return ("times and costs are those of the deadline; plan pilot measures a trial of a script that reports",)
     return (
-        "times and costs are those of the deadline; plan pilot (or --provider local) measures a script that reports",
+        f"times and costs are those of the deadline; plan pilot (or {Option.PROVIDER('local')}) measures a script "
+        "that reports",
     )
 
 

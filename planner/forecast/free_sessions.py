@@ -17,6 +17,7 @@ from trainplan.pricing.free_places import free_place
 from trainplan.workloads.durations import format_duration
 from trainplan.workloads.memory import optimizer_slots
 from trainplan.workloads.sessions.needed import SessionRules, sessions_needed
+from trainplan.workloads.wording import Option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -126,7 +127,7 @@ def free_line(candidates: Iterable[Candidate], macs: int) -> str:
     rental = best.estimate.rental
     return (
         f"{rental.provider} has {rental.devices_text} at no cost: "
-        f"{time} in {count} session{'' if count == 1 else 's'} (--free)"
+        f"{time} in {count} session{'' if count == 1 else 's'} ({Option.FREE})"
     )
 
 

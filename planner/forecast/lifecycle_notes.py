@@ -8,11 +8,17 @@ from typing import TYPE_CHECKING
 from trainplan.planner.forecast.choose import Filters, unwanted
 from trainplan.pricing.offers import LifecycleState, Rental
 from trainplan.pricing.sources import NEEDED_TO_READ
+from trainplan.workloads.wording import Command, Option, Text
 
 if TYPE_CHECKING:
     from trainplan.pricing.catalog import RentalPlacements
 
-HOW = "plan estimate --include-retired shows what is retired, plan launch --allow-retired takes it"
+HOW = Text(
+    Command("estimate", Option.INCLUDE_RETIRED),
+    " shows what is retired, ",
+    Command("launch", Option.ALLOW_RETIRED),
+    " takes it",
+)
 
 
 def retired_line(rented: Iterable[RentalPlacements], filters: Filters) -> str:
@@ -30,7 +36,7 @@ def retired_line(rented: Iterable[RentalPlacements], filters: Filters) -> str:
         key = rental.provider, rental.device
         smallest[key] = min(smallest.get(key, rental), rental, key=_size)
     lines = [_note_of(rental) for _, rental in sorted(smallest.items())]
-    return "; ".join([*lines, HOW]) if lines else ""
+    return "; ".join([*lines, str(HOW)]) if lines else ""
 
 
 def unpriced_market_lines(rented: Iterable[RentalPlacements], filters: Filters) -> tuple[str, ...]:

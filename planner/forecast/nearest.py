@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from trainplan.pricing.money import format_usd, from_micro, to_micro
+from trainplan.workloads.wording import Option
 
 if TYPE_CHECKING:
     from trainplan.planner.forecast.choose import Filters
@@ -58,13 +59,13 @@ def _line(what: str, one: Candidate, option: Callable[[Candidate], str]) -> str:
 def _budget(one: Candidate) -> str:
     # Rounded up: the limit that is named has to let the offer in.
     cents = math.ceil(one.cost_micro_usd / 10_000)
-    return f"--budget {cents / 100:.2f}"
+    return str(Option.BUDGET(f"{cents / 100:.2f}"))
 
 
 def _deadline(one: Candidate) -> str:
     # Rounded up, as the budget is.
     hours, minutes = divmod(_minutes(one), 60)
-    return f"--deadline {f'{hours}h' if hours else ''}{f'{minutes}m' if minutes or not hours else ''}"
+    return str(Option.DEADLINE(f"{f'{hours}h' if hours else ''}{f'{minutes}m' if minutes or not hours else ''}"))
 
 
 def _minutes(one: Candidate) -> int:

@@ -28,6 +28,7 @@ from trainplan.providers.cloud.images import table
 from trainplan.providers.registry import is_estimated_only
 from trainplan.workloads.memory import GIB, is_tight
 from trainplan.workloads.runtimes import ChosenSoftware
+from trainplan.workloads.wording import Command, Option, Text
 
 if TYPE_CHECKING:
     from trainplan.pricing.cost import RunCost
@@ -149,12 +150,17 @@ class Reason(StrEnum):
     OVER_DEADLINE = "over_deadline"
     OVER_BUDGET = "over_budget"
 
+    @property
+    def text(self) -> str:
+        """It in words."""
+        return str(REASON_TEXTS[self])
+
 
 ONLY_ESTIMATED = (Reason.ONE_DEVICE, Reason.MULTI_HOST)
 """Why a launch leaves out what an estimate shows."""
-REASON_TEXTS: dict[Reason, str] = {
-    Reason.RETIRED: "retired by the vendor (--include-retired shows them)",
-    Reason.NOT_OFFERED: "not offered there, or not to everybody (--include-retired shows them)",
+REASON_TEXTS: dict[Reason, str | Text] = {
+    Reason.RETIRED: Text("retired by the vendor (", Option.INCLUDE_RETIRED, " shows them)"),
+    Reason.NOT_OFFERED: Text("not offered there, or not to everybody (", Option.INCLUDE_RETIRED, " shows them)"),
     Reason.PROVIDER: "not among the providers you asked for",
     Reason.REGION: "not among the regions you asked for, or not in the setting `regions`",
     Reason.DEVICE: "not among the devices you asked for",
@@ -167,8 +173,12 @@ REASON_TEXTS: dict[Reason, str] = {
     Reason.SCRIPT_ON_ONE_DEVICE: "a script trains on one device, and this has more (a TPU v2 or v3 chip is two)",
     Reason.NO_DEVICE_DATA: "the speed of its device is unknown",
     Reason.NO_BF16: "its GPU has no bf16, which came with Ampere: precision: amp_fp16 runs on it",
-    Reason.ONE_DEVICE: "the trainer uses one device with PyTorch: framework: tensorflow or jax uses them all, or start "
-    "a script of your own there with torchrun; on Slurm plan export --to sbatch starts a process for each",
+    Reason.ONE_DEVICE: Text(
+        "the trainer uses one device with PyTorch: framework: tensorflow or jax uses them all, or start a script of "
+        "your own there with torchrun; on Slurm ",
+        Command("export", Option.TO("sbatch")),
+        " starts a process for each",
+    ),
     Reason.BATCH_NOT_DIVISIBLE: "the batch does not split evenly over its devices (a TPU v2 or v3 chip is two)",
     Reason.CANNOT_ACCUMULATE: "only TensorFlow 2.16 or newer trains a batch in parts (accumulate)",
     Reason.OUT_OF_MEMORY: "the batch does not fit its memory",
@@ -241,7 +251,7 @@ class Estimate:
         """Why nothing is launched on the machine from here; "" where it is."""
         if is_estimated_only(self.rental.provider):
             return ESTIMATE_ONLY_TEXT
-        return "" if self.only_estimated is None else REASON_TEXTS[self.only_estimated]
+        return "" if self.only_estimated is None else self.only_estimated.text
 
     def fixed(self, region: str) -> RunCost:
         """What is paid beside the machine in a region, in its parts, as expected."""

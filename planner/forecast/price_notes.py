@@ -12,6 +12,7 @@ from trainplan.pricing.money import format_usd, format_usd_per_hour
 from trainplan.pricing.own_rates import hours_text
 from trainplan.pricing.planning import AS_LISTED, PlannedAs, first_day, whole_day
 from trainplan.pricing.sources import NEEDED_TO_READ
+from trainplan.workloads.wording import Option, Text
 
 if TYPE_CHECKING:
     from trainplan.planner.forecast.plan import Plan
@@ -61,22 +62,26 @@ def is_trusted(offer: Offer) -> bool:
 _RULES = {
     PlannedAs.DRIFTED: "adjusted: a spot price older than 30 days, changed by how much spot prices change in that time",
     PlannedAs.SHARE: "computed: a share of the on-demand price, where no spot price of a known day was read",
-    PlannedAs.OUTLIER: "computed: a spot price below 0.6 of the median of its regions, replaced by their lower "
-    "quartile; --assume-available uses it as listed",
+    PlannedAs.OUTLIER: Text(
+        "computed: a spot price below 0.6 of the median of its regions, replaced by their lower quartile; ",
+        Option.ASSUME_AVAILABLE,
+        " uses it as listed",
+    ),
 }
 
 
 def _rules(offers: Sequence[Offer]) -> list[str]:
     """What the words of the spot prices that do not count as listed mean, a line each."""
     bases = [basis for basis in _RULES if any(offer.planned_as is basis and not offer.own_rate for offer in offers)]
-    return [_RULES[basis] for basis in bases]
+    return [str(_RULES[basis]) for basis in bases]
 
 
 def price_notes(plan: Plan) -> list[str]:
     """What to know of the prices of the rows that are shown."""
     offers, today = [row.offer for row in plan.candidates], plan.made_at.date()
     lines = [
-        "cost in USD at list prices, before tax and discounts; compute, disk, address and transfer; --explain N shows "
+        "cost in USD at list prices, before tax and discounts; compute, disk, address and transfer; "
+        f"{Option.EXPLAIN('N')} shows "
         "how row N was computed"
     ]
     lines += _rules(offers)

@@ -15,7 +15,7 @@ from trainplan.planner.forecast.estimate import Workload
 from trainplan.planner.forecast.lifecycle_notes import retired_line, unpriced_market_lines
 from trainplan.planner.forecast.nearest import nearest_misses
 from trainplan.planner.forecast.obtainability import Obtainabilities
-from trainplan.planner.forecast.plan import ONLY_ESTIMATED, REASON_TEXTS, Candidate, Choice, Plan, Reason, row_numbers
+from trainplan.planner.forecast.plan import ONLY_ESTIMATED, Candidate, Choice, Plan, Reason, row_numbers
 from trainplan.planner.forecast.script_work import unmeasured
 from trainplan.planner.planning.load import Load, load_from_here_on
 from trainplan.planner.planning.measured_scripts import with_measured_work
@@ -52,6 +52,7 @@ from trainplan.providers.registry import (
     vendor,
 )
 from trainplan.workloads.nearest import nearest_names, other_word, same_name
+from trainplan.workloads.wording import Option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -191,7 +192,7 @@ def _refuse_several_machines(numbers: Iterable[int], filters: Filters) -> None:
         lend = "lends one machine" if len(names) == 1 else "lend one machine"
         raise BadInputError(
             f"{' and '.join(names)} {lend} a session, and {most} are asked for",
-            "leave out --nodes (or nodes: in the job file), or name other providers",
+            f"leave out {Option.NODES} (or nodes: in the job file), or name other providers",
         )
 
 
@@ -419,10 +420,10 @@ def nothing_left(plan: Plan, *, is_shown: bool = False) -> NothingLeftError:
     rejected = ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items(), key=lambda item: -item[1]))
     hint = "change a limit as the advice above has it" if plan.advice else "the list above counts them by reason"
     if not is_shown:
-        idle = (REASON_TEXTS[reason] for reason in ONLY_ESTIMATED if reason in counts)
+        idle = (reason.text for reason in ONLY_ESTIMATED if reason in counts)
         hint = "; ".join((f"rejected: {rejected}", *idle, *plan.advice))
     kind = NothingFitsError if last in (Reason.OUT_OF_MEMORY, Reason.FRACTION_TOO_SMALL) else NothingLeftError
-    return kind(f"no offer fits: {REASON_TEXTS[last]}", hint)
+    return kind(f"no offer fits: {last.text}", hint)
 
 
 def check_providers(names: Iterable[str], settings: Settings, say: Callable[[str], None]) -> None:

@@ -9,7 +9,6 @@ from datetime import timedelta
 from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
-from trainplan.planner.forecast.plan import REASON_TEXTS
 from trainplan.pricing.money import format_usd_per_hour
 from trainplan.pricing.offers import Offer
 from trainplan.providers.abilities import Doctor, JobChecker, QuotaTeller, RegionTeller
@@ -229,7 +228,7 @@ def _beforehand(ranked: RankedOffer, is_used: Callable[[str], bool]) -> Judged |
     if name not in names():
         check = Check(name="provider", state=PreflightState.UNKNOWN, detail=f"{name} cannot be launched on")
     elif reason is not None:
-        check = Check(name="trainer", state=PreflightState.REFUSED, detail=REASON_TEXTS[reason])
+        check = Check(name="trainer", state=PreflightState.REFUSED, detail=reason.text)
     elif not is_used(name):
         detail, fix = f"there is no sign-in for {name} on this computer", how_to_sign_in(name)
         check = Check(name=IDENTITY, state=PreflightState.REFUSED, detail=detail, fix=fix)

@@ -8,6 +8,7 @@ from trainplan.planner.errors import BadInputError
 from trainplan.planner.forecast.script_work import cap_of
 from trainplan.planner.planning.this_machine import shapes_of
 from trainplan.providers.registry import is_simulated
+from trainplan.workloads.wording import Option
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -32,7 +33,7 @@ def with_measured_work(
         cap_of(job)
     except ValueError as error:
         raise BadInputError(
-            f"{job.name}: {error}", "--deadline 4h, or constraints: {deadline: 4h} in a job file"
+            f"{job.name}: {error}", f"{Option.DEADLINE('4h')}, or constraints: {{deadline: 4h}} in a job file"
         ) from None
     shapes = shapes_of(job)
     may_be_simulated = bool(providers) and all(map(is_simulated, providers))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from trainplan.planner.forecast.allowances import START_SECONDS
 from trainplan.planner.forecast.estimate import Workload
-from trainplan.planner.forecast.plan import REASON_TEXTS, Candidate, MachineEstimate, Reason
+from trainplan.planner.forecast.plan import Candidate, MachineEstimate, Reason
 from trainplan.planner.planning.processor import Cores
 from trainplan.planner.planning.this_machine import first_time, fits_on, predicted_on
 from trainplan.providers.hardware import Gpu, HostHardware
@@ -54,7 +54,7 @@ def _quote(job: TrainingJob, device: Device, count: int, predictor: Predictor) -
     if not software:
         reason = _no_software(job, device)
     elif job.precision is Precision.AMP_BF16 and not device.has_bf16:
-        reason = REASON_TEXTS[Reason.NO_BF16]
+        reason = Reason.NO_BF16.text
     answer = None if reason else predicted_on(work, machine, (device, count), predictor, Cores())
     cards = device.name if count == 1 else f"{count} x {device.name}"
     return MachineEstimate(

@@ -12,6 +12,7 @@ from trainplan.planner.forecast.estimate import Workload
 from trainplan.planner.forecast.machines import GroupQuery, best_of_each_machine, groups_of, numbers_up_to
 from trainplan.planner.forecast.plan import Candidate, Group, RankedOffer, row_numbers
 from trainplan.pricing.money import from_micro
+from trainplan.workloads.wording import Option
 
 if TYPE_CHECKING:
     from trainplan.planner.forecast.choose import World
@@ -53,5 +54,5 @@ def in_numbers(
     if not numbers:
         return ()
     if job.sweep is not None:
-        raise BadInputError("a sweep is trained on one machine", "leave out --nodes, or the job's sweep")
+        raise BadInputError("a sweep is trained on one machine", f"leave out {Option.NODES}, or the job's sweep")
     return groups_of(offers(), GroupQuery(Workload(job, world.around), numbers, world.throughput))

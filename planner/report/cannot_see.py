@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from trainplan.planner.throughput.values import Basis
 from trainplan.pricing.grades import is_ahead, is_old
 from trainplan.pricing.offers import Market
+from trainplan.workloads.wording import Option, Text
 
 if TYPE_CHECKING:
     from trainplan.planner.forecast.plan import Plan
@@ -18,12 +19,20 @@ def cannot_see(plan: Plan, *, is_checked: bool = False) -> list[str]:
 
     `is_checked`: the account was asked what it may launch.
     """
-    return [*_speeds(plan), *_prices(plan), *_spot(plan), *_data(plan), *([] if is_checked else [_ACCOUNT]), *_ALWAYS]
+    return [
+        *_speeds(plan),
+        *_prices(plan),
+        *_spot(plan),
+        *_data(plan),
+        *([] if is_checked else [str(_ACCOUNT)]),
+        *_ALWAYS,
+    ]
 
 
-_ACCOUNT = (
-    "the account: whether its quotas allow a machine is not asked (--check, plan doctor), and a listed price does not "
-    "say that a machine can be obtained"
+_ACCOUNT = Text(
+    "the account: whether its quotas allow a machine is not asked (",
+    Option.CHECK,
+    ", plan doctor), and a listed price does not say that a machine can be obtained",
 )
 _ALWAYS = (
     "the bill: prices are before tax, negotiated discounts and minimum charges that nobody lists; requests to object "

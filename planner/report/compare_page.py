@@ -7,7 +7,7 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from trainplan.planner.forecast.plan import REASON_TEXTS, Reason
+from trainplan.planner.forecast.plan import Reason
 from trainplan.planner.forecast.script_work import known_rate, up_to
 from trainplan.planner.report.estimate_columns import speed_text
 from trainplan.planner.report.estimate_page import named_lines
@@ -156,7 +156,7 @@ def _notes(comparison: Comparison) -> list[str]:
         if not _is_repeated(key, comparison):
             lines += _noise_lines(key, pair)
         if pair.reasons:
-            why = "; or ".join(REASON_TEXTS[reason] for reason in pair.reasons)
+            why = "; or ".join(reason.text for reason in pair.reasons)
             lines.append(f"{_TITLES[key]}: not possible under B: {why}")
     return lines
 
@@ -205,7 +205,7 @@ def _nothing_lines(comparison: Comparison) -> list[str]:
         is_answered = here is not None and here.time is not None and last is Reason.PROVIDER
         is_answered = is_answered or any(device.time is not None for device in plan.named_devices)
         if not plan.ranking and not is_answered:
-            why = f": {REASON_TEXTS[last]}" if last is not None else ""
+            why = f": {last.text}" if last is not None else ""
             lines.append(f"nothing fits {name}{why}")
             lines += [f"advice for {name}: {line}" for line in plan.advice]
     return lines

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from trainplan.planner.report.page import Column, Page, Table
 from trainplan.workloads.data_folder.values import left_out_text
 from trainplan.workloads.terminal_text import visible
+from trainplan.workloads.wording import Option
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +36,7 @@ def data_page(report: Report) -> Page:
     rows = [(str(row.label), visible(row.name), f"{row.train:,}", f"{row.hold_out:,}") for row in report.classes]
     lines.append(Table(_COLUMNS, rows[:_CLASSES_SHOWN]))
     if len(rows) > _CLASSES_SHOWN:
-        lines.append(f"and {len(rows) - _CLASSES_SHOWN:,} more classes (--json has all)")
+        lines.append(f"and {len(rows) - _CLASSES_SHOWN:,} more classes ({Option.JSON} has all)")
     if report.first_label is not None:
         lines.append(f"labels {report.first_label} to {report.last_label}")
     lines.append(_sizes_text(report))

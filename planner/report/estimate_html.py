@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from trainplan.planner.forecast.choose import LONGEST
-from trainplan.planner.forecast.plan import REASON_TEXTS, Reason
+from trainplan.planner.forecast.plan import Reason
 from trainplan.planner.forecast.script_work import AS_MEASURED, NOT_MEASURED
 from trainplan.planner.report.estimate_chart import Kind, cost_chart, kind_of
 from trainplan.planner.report.estimate_columns import ESTIMATE_ONLY, market_cell, rounded
@@ -36,6 +36,7 @@ from trainplan.pricing.devices import device_text, machines_text
 from trainplan.pricing.money import format_usd, format_usd_interval, to_micro, two_digits
 from trainplan.workloads.durations import format_duration, format_estimate, parse_duration
 from trainplan.workloads.script import argument_words
+from trainplan.workloads.wording import Option
 
 Row = dict[str, Any]
 """A candidate of the JSON (docs/estimate.md lists its keys)."""
@@ -358,7 +359,7 @@ def _more(estimate: Mapping[str, Any]) -> Markup:
     rows, count = estimate["candidates"], estimate["candidate_count"]
     lines: list[Content] = []
     if count > len(rows):
-        lines.append(f"The first {len(rows):,} of {count:,} offers (--limit).")
+        lines.append(f"The first {len(rows):,} of {count:,} offers ({Option.LIMIT}).")
     if any(row["unproven"] for row in rows):
         lines.append("* ranked as if dearer: its image and driver are untested here.")
     lines.append(f"{estimate['prices'].capitalize()}.")
@@ -540,7 +541,7 @@ def _rejections(rejections: Iterable[Mapping[str, Any]]) -> Markup:
     counts: Counter[str] = Counter()
     for row in rejections:
         counts[row["reason"]] += row["count"]
-    return bullets([f"{counts[reason]:,}: {REASON_TEXTS[reason]}" for reason in Reason if counts[reason]])
+    return bullets([f"{counts[reason]:,}: {reason.text}" for reason in Reason if counts[reason]])
 
 
 def _made(estimate: Mapping[str, Any]) -> Markup:
@@ -550,6 +551,6 @@ def _made(estimate: Mapping[str, Any]) -> Markup:
             ("command", tag("code", made["command"])),
             ("version", f"trainplan {made['version']}"),
             ("made", estimate["made_at"]),
-            ("the same as data", "the command with --json prints the document that this page was made from"),
+            ("the same as data", f"the command with {Option.JSON} prints the document that this page was made from"),
         ]
     )

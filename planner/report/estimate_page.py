@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from trainplan.planner.forecast.plan import ESTIMATE_ONLY_TEXT, REASON_TEXTS, MachineEstimate, Plan, RankedOffer, Reason
+from trainplan.planner.forecast.plan import ESTIMATE_ONLY_TEXT, MachineEstimate, Plan, RankedOffer, Reason
 from trainplan.planner.forecast.price_notes import is_trusted, price_notes
 from trainplan.planner.forecast.script_work import NOT_MEASURED
 from trainplan.planner.forecast.spot import CostAndTime, spot_verdict
@@ -27,6 +27,7 @@ from trainplan.workloads.addresses import shown_address
 from trainplan.workloads.durations import format_duration
 from trainplan.workloads.pretrained import weights_text
 from trainplan.workloads.terms import Framework, Objective
+from trainplan.workloads.wording import Option
 
 if TYPE_CHECKING:
     from trainplan.planner.planning.check import Judged
@@ -78,13 +79,13 @@ def _not_shown(plan: Plan, left_out: LeftOut) -> str:
     parts = []
     rows = len(plan.ranking) - len(plan.candidates)
     if rows > 0:
-        parts.append(f"{_counted(rows, 'row')} (--limit N)")
+        parts.append(f"{_counted(rows, 'row')} ({Option.LIMIT('N')})")
     if left_out.columns:
-        parts.append(f"{_counted(left_out.columns, 'column')} (--wide)")
+        parts.append(f"{_counted(left_out.columns, 'column')} ({Option.WIDE})")
     notes = len(_notes(plan)) + len(plan.advice[1:]) + bool(plan.rejections) + left_out.lines
     notes += len(_weights(plan.job)) + len(_own(plan.job))
     parts += ["chart"] if left_out.chart else []
-    parts.append(f"{_counted(notes, 'note')} (--notes)")
+    parts.append(f"{_counted(notes, 'note')} ({Option.NOTES})")
     return f"not shown: {', '.join(parts)}"
 
 
@@ -215,7 +216,8 @@ def _under(plan: Plan) -> list[str]:
         more = len(plan.ranking) - len(plan.candidates)
         if more > 0:
             lines.append(
-                f"{more} more {'rows' if more > 1 else 'row'}: --limit N, or --all for every offer of every placement"
+                f"{more} more {'rows' if more > 1 else 'row'}: {Option.LIMIT('N')}, or {Option.ALL} for every offer "
+                "of every placement"
             )
         lines += [*_tax_line(plan), *session_lines(plan), *mark_lines(plan), *_software_lines(plan), *_notes(plan)]
     if plan.this_machine:
@@ -225,7 +227,7 @@ def _under(plan: Plan) -> list[str]:
     counts = rejection_counts(plan)
     if counts and not _is_this_machine_alone(plan):
         lines.append(f"rejected, of {plan.offers_seen:,} offers:")
-        lines.extend(f"  {count:>6,}  {REASON_TEXTS[reason]} [{reason}]" for reason, count in counts)
+        lines.extend(f"  {count:>6,}  {reason.text} [{reason}]" for reason, count in counts)
     return lines
 
 
@@ -260,7 +262,9 @@ def mark_lines(plan: Plan) -> list[str]:
         factor = table_of_images().unproven_cost_factor
         lines.append(f"{UNPROVEN_MARK} ranked as if {factor - 1:.0%} dearer: its image and driver are untested here")
     if any(estimate.only_estimated is not None for estimate in estimates):
-        lines.append(f"{ESTIMATE_ONLY}: a launch does not rent it, so it comes after what a launch rents (--notes)")
+        lines.append(
+            f"{ESTIMATE_ONLY}: a launch does not rent it, so it comes after what a launch rents ({Option.NOTES})"
+        )
     return [*lines, *_wait_lines(plan)]
 
 
@@ -335,7 +339,8 @@ def _obtainability_lines(plan: Plan) -> list[str]:
     if not grades:
         return []
     return [
-        f"{', '.join(grades)}: it may not be obtained; waiting and a dearer region are counted; reason: --explain N"
+        f"{', '.join(grades)}: it may not be obtained; waiting and a dearer region are counted; reason: "
+        f"{Option.EXPLAIN('N')}"
     ]
 
 
@@ -377,7 +382,11 @@ def _lifecycle_lines(plan: Plan) -> list[str]:
     """What the words for the end of a machine type mean, where a row has one."""
     states = {ranked.offer.lifecycle.state for ranked in plan.candidates} - {LifecycleState.ACTIVE}
     words = ", ".join(sorted(states))
-    return [f"{words}: the vendor ends or replaces the machine type; --explain N has when and by what"] if words else []
+    return (
+        [f"{words}: the vendor ends or replaces the machine type; {Option.EXPLAIN('N')} has when and by what"]
+        if words
+        else []
+    )
 
 
 SIMULATED_TEXT = "a simulated cloud on this computer: its machines, speeds and prices are made up, and nothing bills"

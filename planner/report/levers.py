@@ -7,7 +7,6 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from trainplan.planner.forecast.levers import job_levers, offer_levers
-from trainplan.planner.forecast.plan import REASON_TEXTS, Group, Plan
 from trainplan.planner.forecast.script_work import up_to
 from trainplan.planner.forecast.times import Interval
 from trainplan.planner.report.compare import Figures, Pair, of_offer
@@ -20,6 +19,7 @@ from trainplan.pricing.money import format_usd, format_usd_interval, from_micro
 from trainplan.workloads.durations import format_estimate
 
 if TYPE_CHECKING:
+    from trainplan.planner.forecast.plan import Group, Plan
     from trainplan.workloads.job import TrainingJob
 
 NODES = (1, 2, 4)
@@ -49,7 +49,7 @@ def lever_rows(plan: Plan, plan_of: Callable[[TrainingJob, Sequence[int]], Plan]
     for lever in job_levers(plan.job):
         other = plan_of(lever.job, ())
         after = of_offer(other, next(numbered(other.ranking))) if other.ranking else None
-        why = "" if other.filtered_last is None else REASON_TEXTS[other.filtered_last]
+        why = "" if other.filtered_last is None else other.filtered_last.text
         words = lever.name, lever.before, lever.after
         rows.append(_row(words, Pair(before, after), is_same_work=lever.is_same_work, reason=why))
     return sorted(rows, key=_saving_first)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trainplan.planner.report.page import Column, Page, Table, joined
 from trainplan.pricing.money import format_usd, format_usd_per_hour, from_micro
+from trainplan.workloads.wording import Command, Option
 
 if TYPE_CHECKING:
     from trainplan.pricing.catalog import ProviderSummary
@@ -127,7 +128,8 @@ def outcome_text(outcome: Outcome) -> str:
     lines += [f"  held back: {why}" for why in outcome.hold_reasons]
     if merged.held_prices and not outcome.hold_reasons:
         lines.append(
-            f"  held back, since they cannot be true: {len(merged.held_prices):,} prices; plan prices show --held"
+            f"  held back, since they cannot be true: {len(merged.held_prices):,} prices; "
+            f"{Command('prices', 'show', Option.HELD)}"
         )
         lines += [f"    {_held_line(one)}" for one in merged.held_prices[:_MOST_LINES]]
     return "\n".join(lines)

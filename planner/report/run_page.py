@@ -34,6 +34,7 @@ from trainplan.planner.report.run_answer import (
 from trainplan.planner.report.run_charts import epoch_charts, learning_rates, time_charts
 from trainplan.planner.report.sweep_page import sweep_page
 from trainplan.workloads.sweep_text import winner_text
+from trainplan.workloads.wording import Command, Option
 
 SCRIPTS = ("chart.js",)
 MOST_CELLS = 30
@@ -296,7 +297,7 @@ def _stored(receipt: dict[str, Any]) -> str:
         return ""
     month = receipt.get("stored_usd_per_month")
     cost = f", {usd_text(month)} a month" if month is not None else ""
-    return f"{receipt['stored_bytes'] / 1e6:,.1f} MB{cost}; plan cleanup --stored removes it"
+    return f"{receipt['stored_bytes'] / 1e6:,.1f} MB{cost}; {Command('cleanup', Option.STORED)} removes it"
 
 
 def _job(job: Any) -> Content:

@@ -27,6 +27,7 @@ from trainplan.workloads.exported.record import FILES, RECORD, Check, ExportReco
 from trainplan.workloads.extras import install_hint
 from trainplan.workloads.passed_variables import passed_variables
 from trainplan.workloads.terms import ExportFormat
+from trainplan.workloads.wording import Option
 
 FOLDER = "exports"
 """Beside model.keras: a folder for each format."""
@@ -109,7 +110,7 @@ def export_model(query: ExportQuery, show: Callable[[Export], None]) -> list[Exp
                 shutil.rmtree(folder, ignore_errors=True)
     except OSError as error:
         raise ThisMachineError(
-            f"cannot write to {query.to}: {error.strerror or error}", "make room, or give --out"
+            f"cannot write to {query.to}: {error.strerror or error}", f"make room, or give {Option.OUT}"
         ) from None
     return exports
 
@@ -178,7 +179,7 @@ def _answers(query: ExportQuery, folder: Path) -> Iterator[dict[str, Any]]:
     if count != 1 + len(query.formats):
         last = _last_line(log.read_text(encoding="utf-8", errors="replace"))
         raise ThisMachineError(
-            f"{question['model']} could not be converted: {last}", "--data FOLDER names other images"
+            f"{question['model']} could not be converted: {last}", f"{Option.DATA('FOLDER')} names other images"
         )
 
 

@@ -21,6 +21,7 @@ from trainplan.planner.runs.proposal.pilots import PilotPlacement, PilotProposal
 from trainplan.planner.runs.run import Outcome, Run
 from trainplan.pricing.money import format_usd
 from trainplan.workloads.job import OnSlow, TrainingJob
+from trainplan.workloads.wording import Command
 
 if TYPE_CHECKING:
     from trainplan.planner.runs.execution.create import MakeRequest
@@ -176,7 +177,7 @@ def must_be_alone(journal: Journal, runner_of: Callable[[str], Runner], job: Tra
         if run.live:
             raise ThisMachineError(
                 f"run {run.run_id} of an earlier pilot or measurement of this job goes on",
-                f"plan attach {run.run_id} follows it to its end, plan stop {run.run_id} ends it",
+                f"{Command('attach', run.run_id)} follows it to its end, {Command('stop', run.run_id)} ends it",
             )
 
 

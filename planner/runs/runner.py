@@ -43,6 +43,7 @@ from trainplan.providers.errors import ProviderError
 from trainplan.providers.interrupts import HungUp
 from trainplan.providers.registry import is_here, is_simulated
 from trainplan.workloads.job_changes import differences, differences_text
+from trainplan.workloads.wording import Command, Option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -241,7 +242,9 @@ class Runner:
         for other in self.journal.with_model_in(str(folder)):
             if other.run_id != run_id and (other.live or _has_files(folder)):
                 verb = "goes to" if other.live else "is in"
-                raise BadInputError(f"the model of run {other.run_id} {verb} {folder}", "choose another --output")
+                raise BadInputError(
+                    f"the model of run {other.run_id} {verb} {folder}", f"choose another {Option.OUTPUT}"
+                )
 
     @contextmanager
     def _folder_taken(self, model_folder: str, run_id: RunId) -> Iterator[None]:
@@ -398,8 +401,8 @@ class Runner:
         owner = own_client(self.settings).whose(run.client)
         raise RefusedError(
             f"run {run.run_id} was launched by {owner}, not by this home: it is left alone",
-            f"if that client is gone: plan attach {run.run_id} --client any takes the run over, "
-            f"plan stop {run.run_id} --client any ends it",
+            f"if that client is gone: {Command('attach', run.run_id, Option.CLIENT('any'))} takes the run over, "
+            f"{Command('stop', run.run_id, Option.CLIENT('any'))} ends it",
         )
 
     def request_maker(self, run: Run, *, client: str) -> MakeRequest:
@@ -528,12 +531,12 @@ def output_folder(path: Path | None, job_name: str, run_id: str) -> Path:
     try:
         folder = folder.resolve()
         if (folder.exists() or folder.is_symlink()) and not folder.is_dir():
-            raise BadInputError(f"{folder} is there and is not a folder", "choose another --output")
+            raise BadInputError(f"{folder} is there and is not a folder", f"choose another {Option.OUTPUT}")
         if path is not None and folder.is_dir() and any(folder.iterdir()):
-            raise BadInputError(f"{folder} is not empty", "choose another --output")
+            raise BadInputError(f"{folder} is not empty", f"choose another {Option.OUTPUT}")
         partial_folder(folder).exists()  # its name may be too long where that of the folder is not
     except (OSError, ValueError, RuntimeError) as error:  # a name too long, say, or links in a circle
-        raise BadInputError(f"{str(folder)!r} cannot be a folder: {error}", "choose another --output") from None
+        raise BadInputError(f"{str(folder)!r} cannot be a folder: {error}", f"choose another {Option.OUTPUT}") from None
     return folder
 
 
@@ -543,7 +546,7 @@ def refuse_unwritable(folder: Path) -> None:
     there = next((path for path in paths if os.access(path, os.F_OK)), folder)
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
         raise BadInputError(
-            f"the model is to go to {folder}, and nothing can be written to {there}", "choose another --output"
+            f"the model is to go to {folder}, and nothing can be written to {there}", f"choose another {Option.OUTPUT}"
         )
 
 

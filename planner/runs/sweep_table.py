@@ -11,6 +11,7 @@ from trainplan.planner.errors import BadInputError, ThisMachineError
 from trainplan.planner.runs.run import Phase
 from trainplan.workloads.sweep import STATE, SweepTable, table_of
 from trainplan.workloads.terminal_text import one_line
+from trainplan.workloads.wording import Command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +33,7 @@ def read_table(run: Run, job: TrainingJob, store: RunStore | None) -> SweepTable
     BadInputError for a run without a sweep, ThisMachineError where what is there is no table of it, and ProviderError.
     """
     if job.sweep is None:
-        raise BadInputError(f"run {run.run_id} has no sweep", "plan history lists runs, plan report shows one")
+        raise BadInputError(f"run {run.run_id} has no sweep", f"{Command('history')} lists runs, plan report shows one")
     raw = next(_places(run, store), None)
     if raw is None:
         return table_of(job, ())

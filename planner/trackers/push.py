@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from trainplan.planner.errors import ThisMachineError
 from trainplan.planner.runs.telling.delivery import kill_with_children
 from trainplan.workloads.extras import install_hint
+from trainplan.workloads.wording import Command, Option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,7 +39,7 @@ def write_run(
     """
     if not python and find_spec(tracker) is None:
         raise ThisMachineError(f"the library of {tracker} is not installed", install_hint(tracker))
-    again = f"plan track {record['run_id']} --to {tracker} tries again"
+    again = f"{Command('track', str(record['run_id']), Option.TO(tracker))} tries again"
     with subprocess.Popen(
         [*(python or (sys.executable,)), "-P", str(_SCRIPT)],
         stdin=subprocess.PIPE,

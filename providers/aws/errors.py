@@ -25,6 +25,7 @@ from trainplan.providers.errors import (
     UnrecognizedError,
 )
 from trainplan.workloads.extras import install_hint
+from trainplan.workloads.wording import Command, Option, Text
 
 DRY_RUN = "DryRunOperation"
 """The code of a dry run that would have been let through."""
@@ -38,12 +39,12 @@ _SIGN_IN = "aws sso login, or aws configure"
 _PERMISSIONS = "docs/permissions/aws/ lists the permissions; plan doctor aws shows what is missing"
 _ELSEWHERE = "another zone, region or machine may have one"
 _QUOTAS = "ask for more under Service Quotas, or choose another region, market or machine"
-_REPORT = "plan launch --dry-run shows what was sent; correct what AWS reports first"
+_REPORT = Text(Command("launch", Option.DRY_RUN), " shows what was sent; correct what AWS reports first")
 _ACCOUNT = "look into the account's own messages from AWS"
 _AGAIN = "try again"
 
 # Code -> (our error, what to do). Codes of EC2's errors overview, of IAM, STS, SSM, Service Quotas and the Scheduler.
-_REACTIONS: tuple[tuple[type[ProviderError], str, str], ...] = (
+_REACTIONS: tuple[tuple[type[ProviderError], str | Text, str], ...] = (
     # Nothing left here, now.
     (CapacityError, _ELSEWHERE,
      "InsufficientInstanceCapacity InsufficientHostCapacity InsufficientReservedInstanceCapacity "
@@ -69,8 +70,8 @@ _REACTIONS: tuple[tuple[type[ProviderError], str, str], ...] = (
     # What they may do.
     (PermissionDeniedError, _PERMISSIONS, "UnauthorizedOperation AccessDenied AccessDeniedException NotAuthorized"),
     (PermissionDeniedError,
-     "the first spot machine of an account needs a role: aws iam create-service-linked-role "
-     "--aws-service-name spot.amazonaws.com; or --market on_demand",
+     Text("the first spot machine of an account needs a role: aws iam create-service-linked-role "
+          "--aws-service-name spot.amazonaws.com; or ", Option.MARKET("on_demand")),
      "AuthFailure.ServiceLinkedRoleCreationNotPermitted"),
     (PermissionDeniedError, f"AWS still verifies this account; {_ACCOUNT}", "PendingVerification"),
     (PermissionDeniedError, "the account has not been opened for this region or service", "OptInRequired"),
@@ -103,7 +104,7 @@ _REACTIONS: tuple[tuple[type[ProviderError], str, str], ...] = (
      "InvalidInstanceID.NotFound InvalidInstanceID.Malformed InvalidVolume.NotFound "
      "InvalidNetworkInterfaceID.NotFound InvalidSpotInstanceRequestID.NotFound"),
 )  # fmt: skip
-CODES: Mapping[str, tuple[type[ProviderError], str]] = {
+CODES: Mapping[str, tuple[type[ProviderError], str | Text]] = {
     code: (kind, hint) for kind, hint, codes in _REACTIONS for code in codes.split()
 }
 _CHOOSING = re.compile(r"choosing ((?:[a-z0-9-]+(?:, )?)+)")
@@ -193,7 +194,7 @@ def translated(what: str, error_of: Callable[[str, int, str, str], ProviderError
         raise UnrecognizedError(f"{what}: {error}", hint="look up what exists", code=type(error).__name__) from error
 
 
-def _error_of(kind: type[ProviderError], hint: str, message: str, code: str) -> ProviderError:
+def _error_of(kind: type[ProviderError], hint: str | Text, message: str, code: str) -> ProviderError:
     if kind is QuotaError:
         return QuotaError(message, quota=code, hint=hint, code=code)
     if kind is CapacityError:

@@ -11,6 +11,7 @@ from trainplan.providers.aws.errors import NO_SUCH_THING
 from trainplan.providers.base import PreflightState
 from trainplan.providers.cloud.checks import ok, refused, unknown
 from trainplan.providers.errors import PermissionDeniedError, ProviderError
+from trainplan.workloads.wording import Option, Text
 
 if TYPE_CHECKING:
     from trainplan.pricing.offers import Offer
@@ -29,7 +30,7 @@ after you open it or when your credits run out, whichever comes first". Its FAQ:
 (as quoted 2026-08-08)."""
 _KEPT = "AWS keeps the data for 90 days after the end, and deletes it then"
 """The billing guide's page on the free tier, as quoted 2026-09-05."""
-_MEANWHILE = "until then --device cpu launches on the cheapest of them that the price table has"
+_MEANWHILE = Text("until then ", Option.DEVICE("cpu"), " launches on the cheapest of them that the price table has")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from trainplan.pricing.offers import Market, Offer
 from trainplan.providers.aws.plan import closed_by_plan, is_free
 from trainplan.providers.base import Check, PreflightState
 from trainplan.providers.errors import CapacityError, ProviderError
+from trainplan.workloads.wording import Option
 
 if TYPE_CHECKING:
     from trainplan.providers.aws.account import AwsAccount
@@ -130,7 +131,8 @@ def quota_check(account: AwsAccount, region: str) -> Check:
     code = _ON_DEMAND["standard"] if standard < _LEAST_VCPUS else lacking
     fix = f"ask for more at {code.link(region)}; {_ANSWER}" if code else ""
     if standard >= _LEAST_VCPUS and code is not None:
-        fix += f"; meanwhile machines without accelerators can be launched, up to {standard:.0f} vCPUs (--device cpu)"
+        fix += f"; meanwhile machines without accelerators can be launched, up to {standard:.0f} vCPUs ("
+        fix += f"{Option.DEVICE('cpu')})"
         fix += ", those that the line `plan` names" if is_free(account) else ""
     nothing = max(values.values()) < _LEAST_VCPUS
     state = PreflightState.UNKNOWN if nothing else PreflightState.OK

@@ -19,6 +19,7 @@ from trainplan.providers.aws.settings import ALARM_ROLE, REAPER, STOP_POLICY
 from trainplan.providers.aws.setup_steps import TAGS, StandingResources, role_arn, step
 from trainplan.providers.cloud.alarm import NAME, Alarm
 from trainplan.providers.cloud.checks import refused
+from trainplan.workloads.wording import Command, Option, Text
 
 if TYPE_CHECKING:
     from trainplan.providers.abilities import SetupStep
@@ -28,10 +29,11 @@ if TYPE_CHECKING:
 ENDS = "every machine of trainplan in this account, whoever launched it"
 WHAT = (
     f"when AWS knows that all of it is spent, it attaches the policy {STOP_POLICY} to the role {REAPER}; the reaper "
-    f"then ends, within 10 minutes, {ENDS}, and launches are refused, until plan setup aws --alarm AMOUNT is typed "
+    f"then ends, within 10 minutes, {ENDS}, and launches are refused, until "
+    f"{Command('setup', 'aws', Option.ALARM('AMOUNT')).typed} is typed "
     "again. What was trained since the last checkpoint is lost; disks and buckets stay"
 )
-REARM = "plan setup aws --alarm AMOUNT --email ADDRESS --stop sets it anew"
+REARM = Text(Command("setup", "aws", Option.ALARM("AMOUNT"), Option.EMAIL("ADDRESS"), Option.STOP), " sets it anew")
 NEWS_HOURS = "AWS renews what a budget knows up to three times a day, typically 8 to 12 hours after the last time"
 """So AWS's page on budgets, as guides of 2025 and 2026 quote it; of CreateBudgetAction nothing else is said."""
 _SERVICE = "budgets"
@@ -159,7 +161,7 @@ def stop_check(name: str, *, is_stopped: bool) -> Check | None:
     if not is_stopped:
         return None
     detail = "the account's alarm is spent: every machine of trainplan is ended, and none is launched"
-    return refused(name, detail, f"{REARM}; without --stop it warns alone")
+    return refused(name, detail, f"{REARM}; without {Option.STOP} it warns alone")
 
 
 def stop_policy_arn(who: Identity) -> str:

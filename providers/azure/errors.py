@@ -20,6 +20,7 @@ from trainplan.providers.errors import (
     TransientError,
     UnrecognizedError,
 )
+from trainplan.workloads.wording import Command, Option, Text
 
 _ELSEWHERE = "another zone, region or size may have one"
 _SIGN_IN = "az login"
@@ -27,14 +28,14 @@ _AGAIN = "try again"
 _GRANT = "plan doctor azure tells which role is missing; whoever owns the subscription grants it"
 _REGISTER = "plan setup azure registers what is missing (or: az provider register --namespace NAMESPACE)"
 _IDENTITY = "plan doctor azure looks whether the machines' identity is there; plan setup azure makes it"
-_OFFER = "choose another offer: plan estimate --explain shows why each was passed over"
-_SPOT = "spot is for pay-as-you-go, enterprise and sponsored subscriptions; take --market on_demand"
+_OFFER = Text("choose another offer: ", Command("estimate", Option.EXPLAIN), " shows why each was passed over")
+_SPOT = Text("spot is for pay-as-you-go, enterprise and sponsored subscriptions; take ", Option.MARKET("on_demand"))
 _RAISE = "raise it at https://portal.azure.com/#view/Microsoft_Azure_Capacity/QuotaMenuBlade/~/myQuotas"
 _REPORT = "this is a mistake of the program or of an offer: choose another offer, and report it"
 
 # Code of Resource Manager or Compute -> (our error, what to do); Quota and OperationNotAllowed are told apart below.
 # The codes are Azure's own (docs of error codes, of spot, and the error lists of Karpenter's Azure provider).
-_REACTIONS: tuple[tuple[type[ProviderError], str, str], ...] = (
+_REACTIONS: tuple[tuple[type[ProviderError], str | Text, str], ...] = (
     (CapacityError, _ELSEWHERE,
      "SkuNotAvailable AllocationFailed OverconstrainedAllocationRequest ZonalAllocationFailed "
      "OverconstrainedZonalAllocationRequest"),
@@ -42,7 +43,8 @@ _REACTIONS: tuple[tuple[type[ProviderError], str, str], ...] = (
     (CapacityError, "spot costs more than on demand here now", "SpotPriceGreaterThanProvidedMaxPrice"),
     (QuotaError, _RAISE, "QuotaExceeded"),
     (BadRequestError, _SPOT, "AzureSpotFeatureNotEnabledForSubscription"),
-    (BadRequestError, "take --market on_demand for this size", "AzureSpotIsNotSupportedForThisVMSize"),
+    (BadRequestError, Text("take "
+        "", Option.MARKET("on_demand"), " for this size"), "AzureSpotIsNotSupportedForThisVMSize"),
     (BadRequestError, _REPORT,
      "InvalidParameter InvalidRequestContent InvalidRequestFormat InvalidResource InvalidTemplateDeployment "
      "BadRequest"),
@@ -75,10 +77,10 @@ _REACTIONS: tuple[tuple[type[ProviderError], str, str], ...] = (
      "ResourceNotFound ResourceGroupNotFound RoleAssignmentNotFound RoleDefinitionDoesNotExist "
      "ParentResourceNotFound ContainerNotFound NotFound"),
 )  # fmt: skip
-CODES: Mapping[str, tuple[type[ProviderError], str]] = {
+CODES: Mapping[str, tuple[type[ProviderError], str | Text]] = {
     code: (kind, hint) for kind, hint, codes in _REACTIONS for code in codes.split()
 }
-_STATUSES: Mapping[int, tuple[type[ProviderError], str]] = {
+_STATUSES: Mapping[int, tuple[type[ProviderError], str | Text]] = {
     401: (CredentialsError, _SIGN_IN),
     408: (TransientError, _AGAIN),
     429: (ThrottledError, "wait a little"),
@@ -221,7 +223,7 @@ def _error(error: ErrorDetail, status: int, what: str) -> ProviderError:
     return kind(message, hint=hint, code=code or str(status))
 
 
-def _by_status(status: int) -> tuple[type[ProviderError], str]:
+def _by_status(status: int) -> tuple[type[ProviderError], str | Text]:
     if status >= 500:
         return TransientError, _AGAIN
     return _STATUSES.get(status, (UnrecognizedError, "look up what exists in the portal; report the code"))

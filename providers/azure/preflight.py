@@ -12,6 +12,7 @@ from trainplan.providers.azure.quotas import QUOTAS_PAGE, closed, quota_names
 from trainplan.providers.base import Check, PreflightState
 from trainplan.providers.cloud.checks import LIMIT, Limit, Look, check_lines, failed, ok, refused, unknown
 from trainplan.providers.errors import BadRequestError, CredentialsError, PermissionDeniedError, ProviderError
+from trainplan.workloads.wording import Option, Text
 
 OK, REFUSED, UNKNOWN = PreflightState.OK, PreflightState.REFUSED, PreflightState.UNKNOWN
 LAUNCH_ACTIONS = (
@@ -23,7 +24,7 @@ LAUNCH_ACTIONS = (
     "Microsoft.ManagedIdentity/userAssignedIdentities/assign/action",
 )
 """What a launch cannot do without."""
-_SPOTLESS = "take --market on_demand"
+_SPOTLESS = Text("take ", Option.MARKET("on_demand"))
 REGISTERING = "registering"
 """The state of a resource provider whose registration was asked for, in small letters."""
 
@@ -67,7 +68,7 @@ def _subscription(account: AzureAccount) -> Check:
 def _spot(account: AzureAccount) -> list[Check]:
     """A line where the kind of the subscription may not get spot."""
     why = account.no_spot()
-    return [unknown("spot", why, _SPOTLESS)] if why else []
+    return [unknown("spot", why, str(_SPOTLESS))] if why else []
 
 
 def _registered(account: AzureAccount) -> Check:

@@ -13,6 +13,7 @@ from trainplan.providers.azure.names import group_path
 from trainplan.providers.base import Check, PreflightState
 from trainplan.providers.cloud.checks import ok, unknown
 from trainplan.providers.errors import CredentialsError, InstanceNotFoundError, ProviderError
+from trainplan.workloads.wording import Option, Text
 
 if TYPE_CHECKING:
     from trainplan.providers.azure.account import AzureAccount, Quota
@@ -36,7 +37,7 @@ _REGION_THREADS = 16
 _MOST_NAMES = 6
 _CORES = " cores"
 _NOT_READ = "plan setup azure registers Microsoft.Compute; else ask for cores in the region of your choice"
-_RAISE = "--region, or a `region` in the table [azure] of the settings, has to be one of these"
+_RAISE = Text(Option.REGION, ", or a `region` in the table [azure] of the settings, has to be one of these")
 
 
 def quota_names(offer: Offer, family: str) -> Sequence[str]:
@@ -77,7 +78,7 @@ def _region_of_set_up(account: AzureAccount) -> str | None:
 
 def _more(account: AzureAccount, cores: Quota | None) -> str:
     most = cores.limit if cores is not None else 0
-    small = f"; meanwhile machines without accelerator can be launched, up to {most} cores: --device cpu"
+    small = f"; meanwhile machines without accelerator can be launched, up to {most} cores: {Option.DEVICE('cpu')}"
     ask = account.raising(f"{QUOTAS_PAGE} takes requests for a family (minutes to days, and may be refused)")
     return f"{ask}{small if most >= _LEAST_CORES else ''}"
 
@@ -172,7 +173,7 @@ def regions_line(account: AzureAccount) -> Check:
         lines.append(f"closed: {len(shut)} others ({next(iter(shut.values()))})")
     usable = any(answer.endswith(_CORES) and answer != f"0{_CORES}" for answer in answers)
     state = PreflightState.OK if usable else PreflightState.UNKNOWN
-    fix = _RAISE if shut else "" if usable else _NOT_READ
+    fix = str(_RAISE) if shut else "" if usable else _NOT_READ
     return Check(name="regions", state=state, detail="; ".join(lines) or "Azure lists none", fix=fix)
 
 
@@ -219,5 +220,5 @@ def _joined_names(names: Sequence[str]) -> str:
 def doubts(account: AzureAccount, offers: Sequence[Offer]) -> Sequence[str]:
     """`trainplan.providers.abilities.DoubtTeller.doubts`: spot, by the kind of the subscription."""
     why = account.no_spot() if any(offer.market is Market.SPOT for offer in offers) else ""
-    told = f"{why}; --market on_demand leaves spot out" if why else ""
+    told = f"{why}; {Option.MARKET('on_demand')} leaves spot out" if why else ""
     return [told if offer.market is Market.SPOT else "" for offer in offers]

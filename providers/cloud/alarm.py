@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from trainplan.providers.cloud.checks import ok, unknown
 from trainplan.providers.errors import BadRequestError, ProviderError
+from trainplan.workloads.wording import Option
 
 if TYPE_CHECKING:
     from trainplan.providers.abilities import SetupStep
@@ -94,11 +95,11 @@ def wanted(amount: str, emails: Sequence[str], *, stops: bool = False) -> Alarm:
         raise BadRequestError(f"an alarm at {amount} would mail you at once and always", hint="an amount above 0")
     unreadable = [address for address in emails if not _ADDRESS.fullmatch(address)]
     if unreadable:
-        raise BadRequestError(f"{unreadable[0]!r} is no mail address", hint="--email me@example.com")
+        raise BadRequestError(f"{unreadable[0]!r} is no mail address", hint=f"{Option.EMAIL('me@example.com')}")
     if not 1 <= len(set(emails)) <= MOST_ADDRESSES:
         raise BadRequestError(
             f"an alarm goes to one to {MOST_ADDRESSES} mail addresses, not {len(set(emails))}",
-            hint="--email me@example.com, once for each",
+            hint=f"{Option.EMAIL('me@example.com')}, once for each",
         )
     return Alarm(amount=value, emails=tuple(dict.fromkeys(emails)), stops=stops)
 
@@ -125,5 +126,7 @@ def check(look: Callable[[], Alarm | None], late: str, set_up: str) -> Check:
         return unknown("alarm", error.message, error.hint)
     if found is None:
         none = "no alarm is set: nobody would be mailed when a month costs more than planned"
-        return ok("alarm", f"{none} (an alarm is free; {late})", f"{set_up} --alarm 20 --email ADDRESS")
+        return ok(
+            "alarm", f"{none} (an alarm is free; {late})", f"{set_up} {Option.ALARM(20)} {Option.EMAIL('ADDRESS')}"
+        )
     return ok("alarm", f"{found.text}; {late}")

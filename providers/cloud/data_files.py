@@ -21,6 +21,7 @@ from trainplan.providers.stores.urls import BucketAddress, bucket_address, entri
 from trainplan.workloads.addresses import shown_address
 from trainplan.workloads.job import DataName, DataSpec, TrainingJob
 from trainplan.workloads.pretrained import weights_address
+from trainplan.workloads.wording import Option
 
 if TYPE_CHECKING:
     from trainplan.providers.base import ProviderSettings
@@ -63,7 +64,7 @@ def data_files(
     if there.provider != cloud:
         raise BadRequestError(
             f"a machine of {cloud} cannot read {shown_address(data.url)}: its identity counts at {cloud} alone",
-            hint=f"--provider {there.provider}, or copy the data to a bucket of {cloud}",
+            hint=f"{Option.PROVIDER(there.provider)}, or copy the data to a bucket of {cloud}",
         )
     with opened(there, settings) as bucket:
         return _of_a_bucket(data.url, there, bucket, patience)

@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from trainplan.workloads.job import TrainingJob
 from typing import TypeVar
 
+from trainplan.workloads.wording import Option
+
 if TYPE_CHECKING:
     from trainplan.providers.base import LaunchRequest
 
@@ -118,7 +120,8 @@ class Rented:
             raise BadRequestError(
                 f"model.weights: {weights} is a file of this computer, which no rented machine can read",
                 hint=(
-                    "copy it to a bucket and write its address, launch this job with --provider local, or begin with "
+                    "copy it to a bucket and write its address, launch this job with "
+                    f"{Option.PROVIDER('local')}, or begin with "
                     "weights: imagenet"
                 ),
             )

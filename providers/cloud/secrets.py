@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from trainplan.providers.agent.vault import is_reference
 from trainplan.providers.errors import BadRequestError
 from trainplan.providers.registry import VENDORS
+from trainplan.workloads.wording import Option
 
 if TYPE_CHECKING:
     from trainplan.workloads.job import TrainingJob
@@ -33,7 +34,7 @@ def references(job: TrainingJob, provider: str) -> Mapping[str, str]:
         if provider not in KINDS:
             raise BadRequestError(
                 f"the secret {name} is resolved on rented machines alone, not by {provider}",
-                hint=f"leave secrets out, or --provider {', '.join(KINDS)}",
+                hint=f"leave secrets out, or {Option.PROVIDER(*KINDS)}",
             )
         kind = reference.partition(":")[0]
         if kind != KINDS[provider]:

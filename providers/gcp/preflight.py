@@ -15,6 +15,7 @@ from trainplan.providers.gcp import quotas
 from trainplan.providers.gcp.account import GcpAccount
 from trainplan.providers.gcp.kinds import ALL_CPUS, ALL_GPUS, counted_elsewhere, is_gpu, kind_of, needs
 from trainplan.providers.gcp.listing import Lists
+from trainplan.workloads.wording import Command, Option
 
 if TYPE_CHECKING:
     from trainplan.providers.gcp.part import GcpPart
@@ -55,7 +56,7 @@ class Quotas:
         zones = self.lists.zones(offer)
         if not zones:
             what = kind_of(offer).machine_type
-            fix = "choose another region; plan estimate --all shows them"
+            fix = f"choose another region; {Command('estimate', Option.ALL)} shows them"
             detail = f"no zone of {offer.region} has {what}, or not to this project"
             return refused("offered", detail, fix)
         return ok("offered", f"in {', '.join(zones)}")

@@ -15,6 +15,7 @@ from trainplan.pricing.offers import Market, Offer
 from trainplan.providers.cloud.checks import ok, refused, unknown
 from trainplan.providers.errors import CapacityError, InstanceNotFoundError, PermissionDeniedError, ProviderError
 from trainplan.providers.gcp.kinds import ALL_GPUS
+from trainplan.workloads.wording import Command, Option, Text
 
 if TYPE_CHECKING:
     from trainplan.providers.base import Check
@@ -51,7 +52,11 @@ GPUS = frozenset({"H100", "H200", "B200", "RTX PRO 6000"})
 """Those of them that are GPUs, which the quota of GPUs in all regions counts as well."""
 _SPOT = re.compile(r"preempt|spot")
 _SERVING = re.compile(r"serving")
-_WHICH = "which of them counts for a slice of one machine is not settled (plan drill gcp --device 'TPU v5e' shows it)"
+_WHICH = Text(
+    "which of them counts for a slice of one machine is not settled (",
+    Command("drill", "gcp", Option.DEVICE("'TPU v5e'")),
+    " shows it)",
+)
 """Google's guide for TPU builders of 2026-07-14 has slices of up to 2x4 under serving and those from 4x4 on under
 training; the pages on v5e call each accelerator type fit for both."""
 _LEAST = "v5litepod-1"

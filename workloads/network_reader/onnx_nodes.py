@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from trainplan.workloads.graph import GraphError, Kind, Shape
 from trainplan.workloads.graph_builder import Window
 from trainplan.workloads.network_reader.errors import UnreadableError
+from trainplan.workloads.wording import Option
 
 if TYPE_CHECKING:
     from trainplan.workloads.graph_builder import GraphBuilder
@@ -122,7 +123,8 @@ class Values:
             domain = f"{node.domain}." if node.domain else ""
             raise UnreadableError(
                 f"the size of what node {node.name} gives is not known beforehand: its operator is {domain}{node.kind}",
-                "export the network with operators of ONNX itself, and its shapes written out; --model with a Keras "
+                "export the network with operators of ONNX itself, and its shapes written out; "
+                f"{Option.MODEL} with a Keras "
                 "file or a preset is estimated without ONNX",
             )
         if len(sides) == 4 and sides[0] == 1:

@@ -22,6 +22,7 @@ from trainplan.planner.export.time_limit import most_minutes
 from trainplan.planner.settings import load_settings
 from trainplan.pricing.catalog import find_device
 from trainplan.pricing.devices import Architecture, UnknownDeviceError
+from trainplan.workloads.wording import Option
 
 if TYPE_CHECKING:
     from trainplan.workloads.job import TrainingJob
@@ -74,7 +75,7 @@ def command(
     """
     job = read_job_file(job_file)
     folder = out.absolute()
-    refuse_among_images(folder, job.data.path, "--out")
+    refuse_among_images(folder, job.data.path, Option.OUT)
     if to.value in {engine.value for engine in Engine}:
         export = _for_engine(job, Engine(to), folder, device, count, image)
     else:

@@ -42,6 +42,7 @@ from trainplan.planner.runs.telling.news import News
 from trainplan.planner.settings import Settings
 from trainplan.workloads import terms
 from trainplan.workloads.job import TrainingJob
+from trainplan.workloads.wording import Option
 
 
 def command(
@@ -95,7 +96,7 @@ def command(
     choices = Choices(fresh=fresh, another=another, output=output)
     known: Known | None = None
     if pilot is not None and not dry_run:
-        cap, offer = cap_of("--pilot", pilot), offered(job, query, around, limits)
+        cap, offer = cap_of(Option.PILOT, pilot), offered(job, query, around, limits)
         with _desk(around, told, quiet=quiet) as desk:
             found = instead_of_pilots(offer, choices, desk)
             if isinstance(found, Begun):

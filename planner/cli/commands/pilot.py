@@ -27,6 +27,7 @@ from trainplan.planner.cli.screen import show
 from trainplan.planner.errors import ExitCode
 from trainplan.planner.forecast.pilots import MOST_PILOTS
 from trainplan.planner.runs.execution.executor import Detached
+from trainplan.workloads.wording import Option
 
 
 class BatchChoice(StrEnum):
@@ -59,7 +60,7 @@ def command(
 ) -> None:
     """Measure machines in short runs, where that is expected to save more than it costs."""
     job = check_at_launch(with_limits(read_job_file(job_file, may_ask=not yes), deadline, None, None))
-    cap = cap_of("--budget", budget)
+    cap = cap_of(Option.BUDGET, budget)
     query = options.where(provider, region, device, market)._replace(assume_available=assume_available)
     desk = pilot_desk(build.surroundings(options.settings()), is_agreed=yes)
     try:

@@ -47,6 +47,7 @@ from trainplan.providers.errors import BadRequestError, InstanceNotFoundError, P
 from trainplan.providers.stores.files import KeptHere
 from trainplan.workloads.job import OnSlow
 from trainplan.workloads.secret_rules import LineCover, without_secrets
+from trainplan.workloads.wording import Command, Option
 
 if TYPE_CHECKING:
     from trainplan.planner.runs.execution.recorder import Recorder
@@ -95,8 +96,9 @@ def _unknown(run: Run, error: ProviderError) -> ResultsUnknownError:
     return ResultsUnknownError(
         f"run {run.run_id} waits for its store at {run.provider}, which has not said whether its results are there: "
         f"{error.message}. Nothing of the run bills any more",
-        f"plan attach {run.run_id} asks again once the store can be read{f' ({error.hint})' if error.hint else ''}; if "
-        f"it is gone for good: plan stop {run.run_id} --give-up-results",
+        f"{Command('attach', run.run_id)} asks again once the store can be "
+        f"read{f' ({error.hint})' if error.hint else ''}; if "
+        f"it is gone for good: {Command('stop', run.run_id, Option.GIVE_UP_RESULTS)}",
     )
 
 

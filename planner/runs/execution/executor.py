@@ -59,6 +59,7 @@ from trainplan.providers.errors import (
 )
 from trainplan.providers.interrupts import HungUp
 from trainplan.workloads.job import OnSlow
+from trainplan.workloads.wording import Command, Option
 
 if TYPE_CHECKING:
     from trainplan.planner.clock import Clock
@@ -417,8 +418,8 @@ def ended_error(run: Run) -> PlanError:
 def _what_to_do(run: Run) -> str:
     if run.outcome is Outcome.INTERRUPTED:
         return (
-            f"plan attach {run.run_id} tries again; a shorter checkpoint_every loses less, and a launch with --market "
-            "on_demand is not taken back"
+            f"{Command('attach', run.run_id)} tries again; a shorter checkpoint_every loses less, and a launch with "
+            f"{Option.MARKET('on_demand')} is not taken back"
         )
     if any(attempt.had_instance for attempt in run.attempts):
         return f"plan logs {run.run_id} shows its output"

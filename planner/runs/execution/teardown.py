@@ -20,6 +20,7 @@ from trainplan.providers.errors import (
     PermissionDeniedError,
     ProviderError,
 )
+from trainplan.workloads.wording import Command, Option
 
 if TYPE_CHECKING:
     from trainplan.planner.runs.run import Attempt, Run
@@ -110,7 +111,7 @@ class Teardown:
             names = ", ".join(f"{other.kind} {other.id} of client {other.client}" for other in others)
             raise TeardownUnverifiedError(
                 f"{names} belongs to run {run.run_id}, which that client has taken over: left alone",
-                f"plan stop {run.run_id} --client any ends it all the same",
+                f"{Command('stop', run.run_id, Option.CLIENT('any'))} ends it all the same",
             )
         remaining += [f"whatever is in {placement}" for placement in unknown]
         return remaining or self._not_listed(run, asked_at)

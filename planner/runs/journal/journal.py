@@ -33,6 +33,7 @@ from trainplan.planner.runs.journal.schema import LAUNCHED, LIVE, make_tables, p
 from trainplan.planner.runs.receipt.receipt import receipt_record
 from trainplan.planner.runs.run import Outcome, Phase, Run
 from trainplan.providers.base import RunId
+from trainplan.workloads.wording import Command, Option
 
 if TYPE_CHECKING:
     from trainplan.planner.runs.targets import Refusal
@@ -244,7 +245,7 @@ class Journal:
         # Ids are ASCII; a word of the command line that is not UTF-8 is nothing that SQLite can look for.
         rows = self._rows(query, len(name), name) if name.isascii() else []
         if not rows or not name:
-            raise UnknownRunError(f"there is no run {typed!r}", "plan history lists them")
+            raise UnknownRunError(f"there is no run {typed!r}", f"{Command('history')} lists them")
         # A whole id that others begin with comes first in the order, and is meant.
         if len(rows) > 1 and rows[0]["run_id"] != name:
             raise BadInputError(f"{name!r} is the beginning of {len(rows)} runs", "give more of the id")
@@ -501,5 +502,5 @@ def _unusable(path: Path, error: Exception) -> StateError:
     )
     return StateError(
         f"the journal {path} cannot be used: {error}",
-        f"{what_to_do}; plan stop RUN and plan cleanup --all end machines without it",
+        f"{what_to_do}; plan stop RUN and {Command('cleanup', Option.ALL)} end machines without it",
     )

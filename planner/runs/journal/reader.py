@@ -16,6 +16,7 @@ from trainplan.planner.runs.journal.schema import check_version
 from trainplan.planner.runs.run import Run
 from trainplan.providers.base import RunId
 from trainplan.workloads.job import TrainingJob, job_from_json
+from trainplan.workloads.wording import Command
 
 
 def recorded_job(journal: Journal, run_id: RunId) -> TrainingJob:
@@ -25,7 +26,7 @@ def recorded_job(journal: Journal, run_id: RunId) -> TrainingJob:
     except ValueError:
         raise StateError(
             f"the job of run {run_id} in the journal cannot be read",
-            f"plan stop {run_id} ends the run; plan launch with its job file begins it anew",
+            f"{Command('stop', run_id)} ends the run; plan launch with its job file begins it anew",
         ) from None
 
 

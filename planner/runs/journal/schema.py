@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainplan.planner.errors import StateError
+from trainplan.workloads.wording import Command, Option
 
 if TYPE_CHECKING:
     import sqlite3
@@ -87,7 +88,8 @@ def make_tables(db: sqlite3.Connection, path: Path, lost: Sequence[str] = ()) ->
             raise StateError(
                 f"the journal {path} is missing or empty, and this home has launched {len(lost)} runs, the newest "
                 f"{lost[-1]}",
-                "put a copy of it back; without one, plan cleanup --dry-run lists what still bills, and plan stop RUN "
+                f"put a copy of it back; without one, {Command('cleanup', Option.DRY_RUN)} lists what still bills, "
+                "and plan stop RUN "
                 f"ends it: do so before you remove {path.parent / 'locks'} to begin anew",
             )
         for statement in _TABLES:

@@ -14,6 +14,7 @@ from trainplan.planner.errors import RefusedError
 from trainplan.planner.runs.journal.locks import RunLocks
 from trainplan.pricing.money import format_usd
 from trainplan.providers.registry import clouds
+from trainplan.workloads.wording import Option
 
 if TYPE_CHECKING:
     from trainplan.planner.runs.journal.journal import Journal
@@ -136,7 +137,8 @@ class MonthlyBudget:
         raise RefusedError(
             f"this launch may cost up to {format_usd(most_usd)}, and with that the month up to {format_usd(together)}; "
             f"{self.text}",
-            f"launch it with a lower --budget or a shorter --deadline, or raise {self._setting} in settings.toml",
+            f"launch it with a lower {Option.BUDGET} or a shorter {Option.DEADLINE}, or raise {self._setting} in "
+            "settings.toml",
         )
 
 

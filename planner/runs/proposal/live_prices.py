@@ -20,6 +20,7 @@ from trainplan.pricing.plausible import moved_too_far
 from trainplan.providers.abilities import Refiner
 from trainplan.providers.errors import CapacityError, ProviderError
 from trainplan.workloads.job import Objective
+from trainplan.workloads.wording import Option
 
 if TYPE_CHECKING:
     from trainplan.planner.runs.execution.create import MakeRequest
@@ -204,7 +205,9 @@ def _ranked_again(plan: Plan, live: dict[MachinePlacement, list[Offer]]) -> Plan
     within_budget = [pair for pair in candidates if budget is None or pair[0].cost_micro_usd <= to_micro(budget)]
     if not within_budget:
         why = "within the budget at live prices" if candidates else "at live prices"
-        raise NothingLeftError(f"nothing of the plan is to be had {why}", "raise --budget, or widen the filters")
+        raise NothingLeftError(
+            f"nothing of the plan is to be had {why}", f"raise {Option.BUDGET}, or widen the filters"
+        )
     within_budget.sort(key=lambda pair: _order(plan.job.objective, *pair))
     again = (RankedOffer(rank, *pair) for rank, pair in enumerate(within_budget, start=1))
     return plan._replace(candidates=tuple(again))

@@ -45,6 +45,7 @@ from trainplan.providers.registry import (
     names,
     plug_in_problems,
 )
+from trainplan.workloads.wording import Option
 
 if TYPE_CHECKING:
     from trainplan.planner.datasets.transfer import DataTransfer
@@ -229,7 +230,7 @@ def _launchable(asked: tuple[str, ...], around: Surroundings) -> tuple[str, ...]
     if len(estimated) == len(asked):
         raise RefusedError(
             f"nothing can be launched at {', '.join(estimated)} from here",
-            f"--provider {' or '.join(names())}; plan estimate compares with {', '.join(estimated)}",
+            f"{Option.PROVIDER(*names())}; plan estimate compares with {', '.join(estimated)}",
         )
     return tuple(name for name in asked if name not in estimated)
 
@@ -249,7 +250,8 @@ def _signed_in(around: Surroundings) -> tuple[str, ...]:
     usable = tuple(name for name in clouds if around.is_used(name))
     if not usable:
         raise RefusedError(
-            "nobody is signed in to any cloud here", "plan doctor tells how; --provider local trains on this machine"
+            "nobody is signed in to any cloud here",
+            f"plan doctor tells how; {Option.PROVIDER('local')} trains on this machine",
         )
     if len(usable) < len(clouds):
         around.say(f"not signed in, left out: {', '.join(name for name in clouds if name not in usable)}")

@@ -37,6 +37,7 @@ from trainplan.workloads.job import TrainingJob
 from trainplan.workloads.sweep import rungs_for, whole_trainings
 from trainplan.workloads.terms import Objective
 from trainplan.workloads.tries import possible
+from trainplan.workloads.wording import Option
 
 if TYPE_CHECKING:
     from trainplan.planner.forecast.plan import RankedOffer
@@ -57,7 +58,7 @@ class Cap(NamedTuple):
     """The most that all pilots together may cost, and the option that says it."""
 
     usd: Decimal
-    option: str
+    option: Option
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,16 +154,17 @@ def propose_tries(job: TrainingJob, query: PlanQuery, around: Surroundings, cap:
     """
     _check_measurable(job)
     if job.script is not None:
-        raise BadInputError(f"{job.script} decides itself how a batch is trained", "leave out --batch auto")
+        raise BadInputError(f"{job.script} decides itself how a batch is trained", f"leave out {Option.BATCH('auto')}")
     if job.sweep is not None:
-        raise BadInputError("--batch auto is for one training, and the job has a sweep", "leave sweep out")
+        raise BadInputError(f"{Option.BATCH('auto')} is for one training, and the job has a sweep", "leave sweep out")
     if job.accumulate > 1:
         raise BadInputError(
-            f"{job.name} trains each batch in {job.accumulate} parts already (accumulate): --batch auto finds it out",
-            "leave accumulate out of the job file, or leave out --batch auto",
+            f"{job.name} trains each batch in {job.accumulate} parts already (accumulate): {Option.BATCH('auto')} "
+            "finds it out",
+            f"leave accumulate out of the job file, or leave out {Option.BATCH('auto')}",
         )
     if job.nodes > 1:
-        raise BadInputError("--batch auto is for one machine", "leave nodes out of the job file")
+        raise BadInputError(f"{Option.BATCH('auto')} is for one machine", "leave nodes out of the job file")
     begun, placements = _where_it_fits(job, query, around)
     placements = [_trying(placement) for placement in placements]
     lets = [limit_within(placement, cap.usd) is not None for placement in placements]
@@ -225,7 +227,7 @@ def _not_enough(cap: Cap, placements: Sequence[PilotPlacement]) -> BadInputError
     return BadInputError(
         f"${cap.usd} are not enough for any pilot: the cheapest may cost up to ${least:.2f}, with what its machine "
         "bills until a timer has ended it",
-        f"{cap.option} {_rounded_up(least)}",
+        f"{cap.option(_rounded_up(least))}",
     )
 
 

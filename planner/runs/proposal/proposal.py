@@ -23,6 +23,7 @@ from trainplan.pricing.money import format_usd, format_usd_per_hour, from_micro
 from trainplan.pricing.offers import Market, Offer
 from trainplan.providers.registry import is_here, is_simulated
 from trainplan.workloads.durations import format_duration
+from trainplan.workloads.wording import Option
 
 if TYPE_CHECKING:
     from trainplan.providers.base import Timers
@@ -136,8 +137,8 @@ def within(proposal: Proposal, most: Decimal | None) -> Proposal:
         return proposal
     if first.usd is not None and first.usd > most:
         raise NothingLeftError(
-            f"{first.where} costs {format_usd(first.usd)}, above the {format_usd(most)} of --max-cost",
-            "raise --max-cost, or --objective cost puts the cheapest placement first",
+            f"{first.where} costs {format_usd(first.usd)}, above the {format_usd(most)} of {Option.MAX_COST}",
+            f"raise {Option.MAX_COST}, or {Option.OBJECTIVE('cost')} puts the cheapest placement first",
         )
     targets = tuple(target for target in proposal.targets if target.usd is None or target.usd <= most)
     too_dear = [target for target in proposal.targets if target.usd is not None and target.usd > most]
@@ -151,7 +152,7 @@ def within(proposal: Proposal, most: Decimal | None) -> Proposal:
         f"{format_usd(most)}"
         f"{', all on-demand ones among them: if spot has no room, the launch ends' if fallback else ''}; "
         # Rounded up: the amount that is named has to admit them.
-        f"--max-cost {_dearest(too_dear).quantize(Decimal('0.01'), ROUND_UP)} takes them all"
+        f"{Option.MAX_COST(_dearest(too_dear).quantize(Decimal('0.01'), ROUND_UP))} takes them all"
     )
     return replace(proposal, targets=targets, left_out=left_out)
 

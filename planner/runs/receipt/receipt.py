@@ -22,6 +22,7 @@ from trainplan.providers.registry import is_simulated
 from trainplan.workloads.job import job_from_json
 from trainplan.workloads.secret_rules import secret_kinds
 from trainplan.workloads.sweep import FIGURE_NAME
+from trainplan.workloads.wording import Command, Option
 
 if TYPE_CHECKING:
     from trainplan.planner.forecast.plan import MachineEstimate
@@ -152,7 +153,7 @@ def receipt_from(record: dict[str, Any]) -> Receipt:
     except TypeError:
         raise ThisMachineError(
             f"the receipt of run {record.get('run_id')} lacks figures: an earlier version has written it",
-            "plan history --json shows what there is",
+            f"{Command('history', Option.JSON)} shows what there is",
         ) from None
 
 

@@ -11,6 +11,7 @@ from trainplan.planner.report.run_answer import rate_text, seconds_text, usd_tex
 from trainplan.planner.runs.receipt.receipt import Receipt, reported_text
 from trainplan.pricing.money import Usd
 from trainplan.workloads.accuracy_gap import accuracy_notes
+from trainplan.workloads.wording import Command, Option
 
 _GIB, _MB = 1024**3, 1e6
 _WIDTH = 80
@@ -137,7 +138,7 @@ def _placement_line(placement: dict[str, Any]) -> str:
 
 def _stored_lines(receipt: Receipt) -> list[str]:
     """What goes on costing something, and what ends it."""
-    run = receipt.stored_bytes, receipt.stored_usd_per_month, "stays", "plan cleanup --stored removes it"
+    run = receipt.stored_bytes, receipt.stored_usd_per_month, "stays", f"{Command('cleanup', Option.STORED)} removes it"
     data = receipt.data_stored_bytes, receipt.data_stored_usd_per_month, "data set", "plan data remove ends it"
     return [
         f"  {name:12}{stored_text(size, _as_usd(usd))}; {how}"

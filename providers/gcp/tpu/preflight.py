@@ -20,6 +20,7 @@ from trainplan.providers.gcp.tpu import data_disk
 from trainplan.providers.gcp.tpu.api import PAGE, Ask, pages
 from trainplan.providers.gcp.tpu.deadline import QUEUE, REGION, queue_name
 from trainplan.providers.gcp.tpu.request import accelerator_type, subnetwork_name, why_not
+from trainplan.workloads.wording import Command, Option
 
 if TYPE_CHECKING:
     from trainplan.providers.gcp.account import GcpAccount
@@ -133,7 +134,7 @@ def _offered(account: GcpAccount, ask_tpu: Ask, offer: Offer) -> Check:
         return failed("offered", error, _NOT_LET_IN)
     if not zones:
         detail = f"no zone of {offer.region} has {name}, or not to this project"
-        fix = "choose another region; plan estimate --all shows them"
+        fix = f"choose another region; {Command('estimate', Option.ALL)} shows them"
         return refused("offered", detail, fix)
     return ok("offered", f"{name} in {', '.join(zones)}")
 

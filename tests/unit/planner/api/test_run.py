@@ -12,7 +12,6 @@ import pytest
 from tests.desk import own_home
 from tests.unit.planner.cli.command import plan as command
 from trainplan.planner.api.ask import Notebook, Reply, ask
-from trainplan.planner.api.calls import in_python
 from trainplan.planner.api.job import Job
 from trainplan.planner.api.launch import launch
 from trainplan.planner.api.plan import Plan, estimate
@@ -147,47 +146,6 @@ def test_attaching_is_told_in_words_of_python(plan: Plan, capsys: pytest.Capture
     run.stop(quiet=True)
 
 
-@pytest.mark.parametrize(
-    ("of_the_command", "of_python"),
-    [
-        ("for example --budget 20", "for example budget_usd=20"),
-        ("--max-cost 1.96 takes them all", "max_cost_usd=1.96 takes them all"),
-        ("--objective cost puts the cheapest first", "objective='cost' puts the cheapest first"),
-        ("plan estimate JOB.yaml --run-file agrees", "Job.read(path, run_file=True) agrees"),
-        ("--provider local trains here, --device T4", "providers=['local'] trains here, devices T4"),
-        ("--provider local or sim; plan estimate", "providers=['local'] or providers=['sim']; plan estimate"),
-        ("--deadline 1h30m would admit it, raise --deadline", "deadline='1h30m' would admit it, raise deadline"),
-        ("plan history lists them", "runs() lists them"),
-        ("--pilot 0.80", "pilots_usd=0.80"),
-        ("leave out --batch auto", "leave out batch='auto'"),
-        ("choose another --output", "choose another model_folder"),
-        ("plan stop 261121-0badcafe ends it", "Run('261121-0badcafe').stop() ends it"),
-        ("plan attach 261121-0badcafe follows it", "Run('261121-0badcafe').wait() follows it"),
-        ("the command plan stop 261121-0badcafe ends it", "the command plan stop 261121-0badcafe ends it"),
-        ("plan stop 261121-0badcafe --client any ends it", "plan stop 261121-0badcafe --client any ends it"),
-    ],
-)
-def test_options_are_called_what_they_are_in_python(of_the_command: str, of_python: str) -> None:
-    assert in_python(of_the_command) == of_python
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        "aws ec2 create-default-vpc --region eu-west-1 makes it",
-        "aws freetier upgrade-account-plan --account-plan-type PAID --region us-east-1 ends the free plan",
-        "gcloud compute networks subnets create it --network n --region europe-west4 --range 10.0.0.0/20",
-        "plan estimate --include-retired shows what is retired, plan launch --allow-retired takes it",
-        "plan estimate JOB.yaml --all --provider aws shows each",
-        "plan stop 261121-0badcafe --client any --yes ends it",
-    ],
-)
-def test_a_command_that_is_to_be_typed_keeps_its_options(command: str) -> None:
-    """Half of a command in words of Python is neither."""
-    assert in_python(command) == command
-    assert in_python(f"--device T4, or {command}") == f"devices T4, or {command}"
-
-
 def test_what_narrows_a_search_is_an_argument_of_estimate_where_a_launch_says_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,7 +154,6 @@ def test_what_narrows_a_search_is_an_argument_of_estimate_where_a_launch_says_it
     with pytest.raises(RefusedError, match="nobody is signed in") as caught:
         launch(estimate(Job.read(EXAMPLES / "digits-vgg.yaml")), max_cost_usd=3, yes=True)
     assert "estimate(job, providers=['local']) trains on this machine" in caught.value.hint
-    assert in_python("--objective cost puts it first") == "objective='cost' puts it first"
 
 
 def test_an_unknown_run_is_refused(plan: Plan) -> None:

@@ -13,7 +13,7 @@ from tests.unit.planner.forecast.test_choose import TWO_PLACEMENTS, a_rental, a_
 from trainplan.planner.errors import BadInputError
 from trainplan.planner.forecast.choose import Filters, choose
 from trainplan.planner.forecast.estimate import trained_images
-from trainplan.planner.forecast.plan import REASON_TEXTS, Reason
+from trainplan.planner.forecast.plan import Reason
 from trainplan.planner.forecast.script_work import unmeasured
 from trainplan.planner.planning.measured_scripts import with_measured_work
 from trainplan.planner.planning.own_measurements import OwnMeasurement
@@ -82,7 +82,7 @@ def test_a_machine_of_several_devices_is_not_for_a_script(framework: str) -> Non
     several = rented(a_rental(device_count=2), *TWO_PLACEMENTS)
     choice = choose(job, [several], world, Filters(deadline=CAP), every_placement=True)
     assert {key.reason for key in choice.rejections} == {Reason.SCRIPT_ON_ONE_DEVICE}
-    assert "a script trains on one device" in REASON_TEXTS[Reason.SCRIPT_ON_ONE_DEVICE]
+    assert "a script trains on one device" in Reason.SCRIPT_ON_ONE_DEVICE.text
 
 
 def test_what_a_run_has_told_is_the_work_of_the_next() -> None:

@@ -12,7 +12,7 @@ import pytest
 from tests.builders import CatalogText, a_job, a_throughput, small_catalog
 from tests.doubles.clock import NOON
 from trainplan.planner.errors import BadInputError, ExitCode, ThisMachineError
-from trainplan.planner.forecast.plan import REASON_TEXTS, Plan, Reason
+from trainplan.planner.forecast.plan import Plan, Reason
 from trainplan.planner.planning.build_plan import PlanQuery, make_plan, nothing_left, share_of
 from trainplan.planner.settings import Settings
 from trainplan.planner.throughput.values import Basis
@@ -164,7 +164,7 @@ def test_nothing_left_names_the_filter_that_removed_the_last(
     assert (plan.ranking, plan.filtered_last) == ((), last)
     error = nothing_left(plan)
     assert error.exit_code is ExitCode.NOTHING_LEFT == 3
-    assert error.message == f"no offer fits: {REASON_TEXTS[last]}"
+    assert error.message == f"no offer fits: {last.text}"
     for reason, count in reasons(plan).items():
         assert f"{count} {reason}" in error.hint
 

@@ -13,7 +13,7 @@ from tests.builders import a_job, a_machine_estimate, a_plan, small_catalog
 from tests.conftest import Golden
 from tests.json_output import complaint
 from trainplan.planner.cli.screen import PLAIN, Screen, render
-from trainplan.planner.forecast.plan import REASON_TEXTS, Plan, Reason
+from trainplan.planner.forecast.plan import Plan, Reason
 from trainplan.planner.forecast.times import Interval
 from trainplan.planner.report.compare import Comparison, Delta, Pair, Side, compare, comparison_json
 from trainplan.planner.report.compare_page import comparison_page
@@ -120,7 +120,7 @@ def test_an_offer_that_b_cannot_use_says_why(catalog: Catalog) -> None:
     assert comparison.same_offer.reasons == (Reason.FRACTION_TOO_SMALL,)
     assert comparison.same_offer.second is None
     text = page_text(comparison)
-    assert f"first offer of A: not possible under B: {REASON_TEXTS[Reason.FRACTION_TOO_SMALL]}" in text
+    assert f"first offer of A: not possible under B: {Reason.FRACTION_TOO_SMALL.text}" in text
     assert "nothing fits B: " in text
     assert "nothing fits A" not in text
     assert "this machine cannot train B: too small" in text
