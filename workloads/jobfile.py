@@ -16,6 +16,7 @@ from trainplan.workloads.nearest import nearest_names
 from trainplan.workloads.pretrained import weights_file
 from trainplan.workloads.regular_file import hint_of, regular_bytes
 from trainplan.workloads.terminal_text import has_control_characters
+from trainplan.workloads.wording import Command, Option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -286,7 +287,8 @@ def _text(path: Path) -> str:
         if path.is_dir():
             raise JobFileError(
                 f"{path} is a folder, not a job file",
-                f"name the YAML file in it; for a folder of images: plan init job.yaml --data {shlex.quote(str(path))}",
+                "name the YAML file in it; for a folder of images: "
+                f"{Command('init', 'job.yaml', Option.DATA(shlex.quote(str(path))))}",
             )
         raw = regular_bytes(path, MAX_BYTES + 1)
     except FileNotFoundError:

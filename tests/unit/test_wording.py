@@ -113,7 +113,7 @@ def test_every_command_that_a_text_names_is_one_and_has_its_options() -> None:
     """A command that is to be typed is one that can be typed."""
     count = 0
     for where, call in _references():
-        words = [node.value for node in call.args if isinstance(node, ast.Constant)]
+        words = [str(node.value) for node in call.args if isinstance(node, ast.Constant)]
         command = max((one for one in _commands() if list(one) == words[: len(one)]), key=len)
         assert command, f"{where}: plan has no command {words[0]}"
         for node in call.args:
