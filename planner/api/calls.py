@@ -31,9 +31,9 @@ _FLAGS = {
     Option.RUN_FILE: "run_file",
     Option.YES: "yes",
 }
-ARGUMENTS = {**_LISTS, **_TEXTS, **_AMOUNTS, **_FLAGS, Option.FREE: "providers"}
+ARGUMENTS = {**_LISTS, **_TEXTS, **_AMOUNTS, **_FLAGS, Option.COUNT: "device_counts", Option.FREE: "providers"}
 """The argument that an option is in Python. Any other belongs to a command that is to be typed."""
-_OF_A_SEARCH = (*_LISTS, Option.DEADLINE, Option.OBJECTIVE)
+_OF_A_SEARCH = (*_LISTS, Option.COUNT, Option.DEADLINE, Option.OBJECTIVE)
 
 
 class Python:
@@ -57,7 +57,8 @@ class Python:
         option, name = setting.option, self.option(setting.option)
         if option not in ARGUMENTS:
             return CommandLine().setting(setting)
-        form = f"{name}=[{{!r}}]" if option in _LISTS else f"{name}={{}}" if option in _AMOUNTS else f"{name}={{!r}}"
+        value = "{}" if option in (*_AMOUNTS, Option.COUNT) else "{!r}"
+        form = f"{name}=[{value}]" if option in (*_LISTS, Option.COUNT) else f"{name}={value}"
         if self._is_launch and option in _OF_A_SEARCH:
             form = f"estimate(job, {form})"
         return " or ".join(map(form.format, setting.values))

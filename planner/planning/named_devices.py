@@ -50,7 +50,7 @@ def _quote(job: TrainingJob, device: Device, count: int, predictor: Predictor) -
     machine = HostHardware(system="linux", architecture=_HOST, cpu_name="", vcpus=1, memory_gib=0.0, gpus=(gpu,))
     fits, reason = fits_on(work, machine, device, count)
     if job.micro_batch_size % count:
-        reason = REASON_TEXTS[Reason.BATCH_NOT_DIVISIBLE]
+        reason = Reason.BATCH_NOT_DIVISIBLE.text
     if not software:
         reason = _no_software(job, device)
     elif job.precision is Precision.AMP_BF16 and not device.has_bf16:
