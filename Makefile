@@ -43,7 +43,7 @@ $(BIN)/python:
 # Some machines are set not to write byte code: then every start compiles again what it imports, and every run of the
 # tests all of theirs (25 s of a processor for each worker). So it is written, and that of what is installed now.
 unexport PYTHONDONTWRITEBYTECODE
-PACKAGES := src/trainplan $(addprefix src/trainplan/,workloads pricing providers planner)
+PACKAGES := src/trainplan $(addprefix src/trainplan/,workloads pricing providers planner extensions)
 
 $(VENV)/.plan: pyproject.toml | $(BIN)/python
 	$(BIN)/pip install --quiet -e .

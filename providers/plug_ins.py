@@ -1,4 +1,4 @@
-"""Providers of other packages: what their entry points in the group `trainplan.providers` name.
+"""Plug-ins: what the entry points of a group name (providers of other packages; commands and trackers of extensions).
 
 Importing this reads nothing: `found` looks for entry points and imports what they name. A plug-in that cannot be used
 is one line that says why, and never an exception of its own.
@@ -37,35 +37,43 @@ class PlugIn(NamedTuple):
         return f"update or uninstall {self.package}, which brings it"
 
 
-def found(taken: Collection[str]) -> dict[str, PlugIn]:
-    """The plug-ins of this environment by name. One with a name that is `taken` cannot be used, whatever it names."""
+def found(group: str, kind: str, taken: Collection[str]) -> dict[str, PlugIn]:
+    """The plug-ins of a group in this environment, by name. `kind` is the word for one ("provider"). One with a name
+    that is `taken` cannot be used, whatever it names."""
     from importlib.metadata import entry_points
 
-    return by_name(entry_points(group=GROUP), taken)
+    return by_name(entry_points(group=group), kind, taken)
 
 
-def by_name(entries: Iterable[EntryPoint], taken: Collection[str]) -> dict[str, PlugIn]:
-    """What the entry points name, imported. Of two packages that bring a provider of one name neither is used."""
+def by_name(entries: Iterable[EntryPoint], kind: str, taken: Collection[str]) -> dict[str, PlugIn]:
+    """What the entry points name, imported. Of two packages that bring a plug-in of one name neither is used."""
     by: dict[str, list[EntryPoint]] = {}
     # An entry point occurs twice where a folder is twice in the search path.
     for entry in sorted({(one.name, _package(one), one.value): one for one in entries}.values(), key=_package):
         by.setdefault(entry.name, []).append(entry)
-    return {name: _plug_in(name, same, taken) for name, same in sorted(by.items())}
+    return {name: _plug_in(name, kind, same, taken) for name, same in sorted(by.items())}
 
 
-def _plug_in(name: str, same: list[EntryPoint], taken: Collection[str]) -> PlugIn:
+def _plug_in(name: str, kind: str, same: list[EntryPoint], taken: Collection[str]) -> PlugIn:
     packages = " and ".join(_package(entry) for entry in same)
     made = PlugIn(name, packages, same[0].value)
     if name in taken:
-        return made._replace(problem="trainplan has a provider of this name, which stays what it is")
+        return made._replace(problem=f"trainplan has a {kind} of this name, which stays what it is")
     if not _NAME.fullmatch(name):
         return made._replace(problem="its name is not lower-case letters, digits and _")
     if len(same) > 1:
-        return made._replace(problem=f"{packages} both bring a provider of this name")
+        return made._replace(problem=f"{packages} both bring a {kind} of this name")
     try:
         return made._replace(loaded=same[0].load())
     except (Exception, SystemExit) as error:  # noqa: BLE001  whatever a stranger's module does while it is imported
         return made._replace(problem=f"{made.value} cannot be imported: {in_one_line(error)}")
+
+
+def usable(plug_in: PlugIn, kind: type) -> PlugIn:
+    """The same, with a problem where what it names is not of this class."""
+    if plug_in.problem or isinstance(plug_in.loaded, kind):
+        return plug_in
+    return plug_in._replace(problem=f"{plug_in.value} is not of the class {kind.__name__}")
 
 
 def in_one_line(error: BaseException) -> str:

@@ -17,7 +17,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
 from trainplan.providers.errors import BadRequestError, ProviderError
-from trainplan.providers.plug_ins import PlugIn, found, guarded, in_one_line
+from trainplan.providers.plug_ins import GROUP, PlugIn, found, guarded, in_one_line
 
 if TYPE_CHECKING:
     from trainplan.pricing.cost import ProviderRates
@@ -250,7 +250,7 @@ def plug_in_problems() -> tuple[str, ...]:
 @cache
 def found_plug_ins() -> Mapping[str, PlugIn]:
     """Every plug-in that is installed, read once: an environment does not change under a command."""
-    return {name: _checked(plug_in) for name, plug_in in found(_BY_NAME).items()}
+    return {name: _checked(plug_in) for name, plug_in in found(GROUP, "provider", _BY_NAME).items()}
 
 
 def _usable_plug_ins() -> dict[str, Vendor]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from trainplan.planner.api.told import tell
 from trainplan.planner.errors import PlanError
+from trainplan.planner.extensions import tracker
 from trainplan.planner.runs.journal.reader import recorded_job
 from trainplan.planner.runs.run import Outcome
 from trainplan.workloads.wording import Command, Option
@@ -32,8 +33,8 @@ def after_run(run: Run, receipt: Receipt, journal: Journal, settings: Settings, 
         return
     if job.export and run.outcome is Outcome.SUCCEEDED and not receipt.simulated:
         _export(run, job, settings, images)
-    for tracker in job.track:
-        _track(job, receipt, tracker)
+    for name in job.track:
+        _track(job, receipt, name)
 
 
 def _export(run: Run, job: TrainingJob, settings: Settings, images: Path | None) -> None:
@@ -50,17 +51,13 @@ def _export(run: Run, job: TrainingJob, settings: Settings, images: Path | None)
         tell(f"{Command('convert', run.run_id, Option.TO(','.join(failed)))} tries again")
 
 
-def _track(job: TrainingJob, receipt: Receipt, tracker: str) -> None:
-    from trainplan.planner.trackers.push import PROJECT, write_run
-    from trainplan.planner.trackers.run_record import run_record
-    from trainplan.workloads.terms import Tracker
-
+def _track(job: TrainingJob, receipt: Receipt, name: str) -> None:
     try:
-        where = write_run(Tracker(tracker), run_record(job, receipt), job.project or PROJECT)
+        where = tracker(name)(name, job, receipt)
     except PlanError as error:
         _tell(error)
         return
-    tell(f"{tracker}: {where}")
+    tell(f"{name}: {where}")
 
 
 def _tell(error: PlanError) -> None:

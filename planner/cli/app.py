@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from typing import Annotated, Any
@@ -14,10 +15,12 @@ from trainplan.planner import __version__
 from trainplan.planner.cli.completion import words_typed
 from trainplan.planner.cli.typed import remember
 from trainplan.planner.errors import BadInputError, DeclinedError, ExitCode
+from trainplan.planner.extensions import ExtensionCommand, extension_commands, refuse_unusable
+from trainplan.providers.plug_ins import PlugIn
 
-# What each command does, in the order and under the headings of `plan --help`. The module of a command
+# What each command of the core does, in the order and under the headings of `plan --help`. The module of a command
 # is imported when it is typed: the start-up of one command never pays for another.
-GROUPS = {
+_CORE = {
     "Begin": {
         "init": "Write a job file",
         "data": "Check a folder of images; upload, list and remove data sets",
@@ -45,9 +48,6 @@ GROUPS = {
         "predict": "Classify images with a trained model",
         "convert": "Write a model for a phone, a browser or another program",
         "history": "List past runs with estimated and actual time and cost",
-        "serve": "Live page of runs and costs, in your browser",
-        "track": "Write a run to MLflow, Weights & Biases or Trackio",
-        "board": "Show the curves of a run in TensorBoard",
     },
     "Money and leftovers": {
         "cleanup": "Find and delete resources that runs have left",
@@ -56,24 +56,46 @@ GROUPS = {
         "drill": "Check on your account, for cents, what tests cannot",
     },
 }
-COMMANDS = {name: summary for group in GROUPS.values() for name, summary in group.items()}
+_CORE_COMMANDS = {name: summary for group in _CORE.values() for name, summary in group.items()}
 
 # Typer exports one of click's error classes; its base is every error in how a command was typed.
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
 
+@cache
+def _extensions() -> dict[str, ExtensionCommand | PlugIn]:
+    """Looked for when a name is typed that the core does not have, and for help and completion."""
+    return extension_commands(_CORE_COMMANDS)
+
+
+def groups() -> dict[str, dict[str, str]]:
+    """What each command does, by the headings of `plan --help`: those of the core, then what extensions bring."""
+    by_heading = {heading: dict(summaries) for heading, summaries in _CORE.items()}
+    for name, extension in _extensions().items():
+        if isinstance(extension, ExtensionCommand):
+            by_heading.setdefault(extension.heading, {})[name] = extension.summary
+        elif name not in _CORE_COMMANDS:
+            by_heading.setdefault("Cannot be used", {})[name] = extension.problem
+    return by_heading
+
+
+def commands() -> dict[str, str]:
+    """What each command does, in the order of `plan --help`."""
+    return {name: summary for summaries in groups().values() for name, summary in summaries.items()}
+
+
 class _InOrder(TyperGroup):
-    """Commands in the order of COMMANDS, under their headings; Typer would list commands with sub-commands last."""
+    """Commands in the order of `groups`, under their headings; Typer would list commands with sub-commands last."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         del ctx
-        return [name for name in COMMANDS if name in self.commands]
+        return [name for name in commands() if name in self.commands] if len(self.commands) > 1 else [*self.commands]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """A section for each group. Summaries are wrapped where the screen is narrow; Typer would cut them."""
         del ctx
-        width = max(map(len, COMMANDS))
-        for title, summaries in GROUPS.items():
+        width = max(map(len, commands()))
+        for title, summaries in groups().items():
             rows = [(name.ljust(width), summaries[name]) for name in summaries if name in self.commands]
             if rows:
                 with formatter.section(title):
@@ -116,9 +138,9 @@ def _commands_for(arguments: list[str]) -> tuple[tuple[str, ...], bool]:
     """The commands that a command line may mean, and whether a shell wants their names alone."""
     words = words_typed()
     typed = next((word for word in (arguments if words is None else words) if not word.startswith("-")), "")
-    if typed in COMMANDS:
+    if typed in _CORE_COMMANDS or typed in _extensions():
         return (typed,), False
-    return tuple(COMMANDS), words is not None
+    return tuple(commands()), words is not None
 
 
 @cache
@@ -139,18 +161,30 @@ def _app(names: tuple[str, ...], are_listed: bool) -> typer.Typer:
     app.callback()(_root)
     for name in names:
         if are_listed:
-            app.command(name, help=COMMANDS[name])(_as_listed)
+            app.command(name, help=commands()[name])(_as_listed)
         else:
             _add(app, name)
     return app
 
 
+def _refusal(command: PlugIn) -> Callable[[], None]:
+    def refuse() -> None:  # Typer reads the signature of a function; it takes no partial
+        refuse_unusable(command)
+
+    return refuse
+
+
 def _add(app: typer.Typer, name: str) -> None:
-    module = import_module(f"trainplan.planner.cli.commands.{name}")
+    extension = None if name in _CORE_COMMANDS else _extensions()[name]
+    if isinstance(extension, PlugIn):
+        app.command(name, help=extension.problem)(_refusal(extension))
+        return
+    module = import_module(extension.module if extension else f"trainplan.planner.cli.commands.{name}")
+    summary = extension.summary if extension else _CORE_COMMANDS[name]
     if hasattr(module, "group"):
-        app.add_typer(module.group, name=name, help=COMMANDS[name])
+        app.add_typer(module.group, name=name, help=summary)
     else:
-        app.command(name, help=COMMANDS[name])(module.command)
+        app.command(name, help=summary)(module.command)
 
 
 def _root(
@@ -183,8 +217,8 @@ def _bad_usage(error: Exception) -> BadInputError:
         message = f"{path} needs a command"
     near = _meant_option(option, context) if option is not None else ""
     other = re.match(r"No such command '(.*?)'", message)
-    if other and path == "plan" and (meant := _OTHER_COMMANDS.get(other[1].lower())):
-        return BadInputError(f"there is no command '{other[1]}'", f"plan {meant}: {COMMANDS[meant]}")
+    if other and path == "plan" and (known := commands().get(meant := _OTHER_COMMANDS.get(other[1].lower(), ""))):
+        return BadInputError(f"there is no command '{other[1]}'", f"plan {meant}: {known}")
     is_group = hasattr(getattr(context, "command", None), "list_commands") or context is None
     help_hint = f"{path} --help lists its {'commands' if is_group else 'options'}"
     return BadInputError(_in_plain_words(message, path), f"did you mean {near}? {help_hint}" if near else help_hint)

@@ -10,18 +10,18 @@ import pytest
 from tests.browser.test_run_page import RUNS
 from tests.doubles.clock import FakeClock
 from tests.doubles.desk import Desk
+from tests.extensions.serve.test_server import launched
+from tests.extensions.serve.visitor import Typed, serving
 from tests.unit.planner.report.test_run_page import a_document
-from tests.unit.planner.web.test_server import launched
-from tests.unit.planner.web.visitor import Typed, serving
+from trainplan.extensions.serve.commands import Answer
 from trainplan.planner.runs.run import Phase
-from trainplan.planner.web.commands import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from tests.browser.pages import Opener
-    from tests.unit.planner.web.visitor import Visitor
+    from tests.extensions.serve.visitor import Visitor
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 
 from tests.conftest import ROOT
 
-FOLDERS = ("planner", "pricing", "providers", "workloads")
+FOLDERS = ("extensions", "planner", "pricing", "providers", "workloads")
 FOREIGN = 'raise RuntimeError("somebody else\'s package was imported")\n'
 BUILD = "import sys; from hatchling import build; print(build.build_wheel(sys.argv[1]))"
 MODULES = (

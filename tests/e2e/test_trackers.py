@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.conftest import ROOT
-from tests.unit.planner.trackers.test_push import JOB, a_receipt
+from tests.extensions.track.test_push import JOB, a_receipt
+from trainplan.extensions.track.push import write_run
+from trainplan.extensions.track.run_record import FIGURES, run_record
 from trainplan.planner.errors import ThisMachineError
-from trainplan.planner.trackers.push import write_run
-from trainplan.planner.trackers.run_record import FIGURES, run_record
 from trainplan.workloads.terms import Tracker
 
 if TYPE_CHECKING:

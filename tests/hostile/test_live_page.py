@@ -13,13 +13,13 @@ import pytest
 from tests.doubles.clock import FakeClock
 from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import stubborn
+from tests.extensions.serve.visitor import Typed, Visitor, serving
 from tests.unit.planner.report.test_html import HOSTILE, Reader
-from tests.unit.planner.web.visitor import Typed, Visitor, serving
+from trainplan.extensions.serve.access import Access
+from trainplan.extensions.serve.board import Home
+from trainplan.extensions.serve.server import _MOST_CONNECTIONS
 from trainplan.planner.errors import ThisMachineError
 from trainplan.planner.runs.run import Run
-from trainplan.planner.web.access import Access
-from trainplan.planner.web.board import Home
-from trainplan.planner.web.server import _MOST_CONNECTIONS
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from trainplan.planner.cli.app import COMMANDS
+from trainplan.planner.cli.app import commands
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 """Also finds links over two lines: `[^]]` takes a line end."""
@@ -81,7 +81,7 @@ def test_every_file_that_a_page_names_exists(name: str) -> None:
 def test_every_command_and_target_that_a_page_names_exists(name: str) -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = set(re.findall(r"^([a-z0-9-]+):", makefile, re.MULTILINE))
-    assert set(COMMAND.findall(text_of(name))) - set(COMMANDS) == set()
+    assert set(COMMAND.findall(text_of(name))) - set(commands()) == set()
     assert set(TARGET.findall(text_of(name))) - targets == set()
 
 

@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from trainplan.planner.cli.app import COMMANDS
+from trainplan.planner.cli.app import commands
 from trainplan.providers.registry import FACTORIES, PROVEN_CLOUDS
 from trainplan.providers.stores.registry import FACTORIES as STORES
 
 SOURCE = ROOT / "src"
-PACKAGES = ("workloads", "pricing", "providers", "planner")
+PACKAGES = ("workloads", "pricing", "providers", "planner", "extensions")
 MODULES = [
     SOURCE / "trainplan" / "__init__.py",
     *sorted(path for package in PACKAGES for path in (SOURCE / "trainplan" / package).rglob("*.py")),
@@ -173,8 +173,8 @@ def test_every_provider_can_be_made(name: str) -> None:
 
 
 def test_every_command_is_built() -> None:
-    files = {path.stem for path in (ROOT / "planner" / "cli" / "commands").glob("*.py")}
-    assert set(COMMANDS) == files - {"__init__"}
+    files = {path.stem for path in (ROOT / "planner" / "cli" / "commands").glob("*.py")} - {"__init__"}
+    assert set(commands()) == files | {path.parent.name for path in (ROOT / "extensions").glob("*/command.py")}
 
 
 def test_the_package_says_that_it_is_typed() -> None:
@@ -268,6 +268,8 @@ def test_the_import_rules_name_every_vendor_and_every_room() -> None:
     rooms = {f"trainplan.planner.{name}" for name in folders_in(ROOT / "planner")}
     layers = by_name["Rooms of the planner import downwards only"]["layers"]
     assert {name.strip() for layer in layers for name in layer.split("|")} == rooms
+    extensions = {f"trainplan.extensions.{name}" for name in folders_in(ROOT / "extensions")}
+    assert set(by_name["Extensions never import each other"]["modules"]) == extensions
     assert rooms - {"trainplan.planner.cli"} <= set(by_name["typer and rich stay at the edge"]["source_modules"])
 
 
@@ -281,8 +283,20 @@ AT_THE_ROOT = {
         "CHANGELOG.md",
         "CONTRIBUTING.md",
         "LICENSE",
+        "SECURITY.md",
     ),
-    *("Makefile", "README.md", "benchmarks", "docs", "examples", "hatch_build.py", "planner", "pricing", "providers"),
+    *(
+        "Makefile",
+        "README.md",
+        "benchmarks",
+        "docs",
+        "examples",
+        "extensions",
+        "hatch_build.py",
+        "planner",
+        "pricing",
+        "providers",
+    ),
     *("pyproject.toml", "requirements", "scripts", "src", "tests", "workloads"),
 }
 

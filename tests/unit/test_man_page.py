@@ -12,7 +12,7 @@ import typer
 
 from scripts.man_page import MEANINGS, main, man_page
 from tests.conftest import ROOT
-from trainplan.planner.cli.app import COMMANDS, whole_app
+from trainplan.planner.cli.app import commands, whole_app
 from trainplan.planner.errors import ExitCode
 
 HARMLESS = "missing date"
@@ -28,7 +28,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_command_is_in_it_in_the_order_of_use(page: Path) -> None:
     sections = re.findall(r'^\.SS "plan (\S+)"$', page.read_text(encoding="utf-8"), re.MULTILINE)
-    assert sections == list(COMMANDS)
+    assert sections == list(commands())
 
 
 def test_commands_of_commands_and_their_options_are_in_it() -> None:

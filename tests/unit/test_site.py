@@ -15,7 +15,7 @@ from scripts.site import check, reference
 from scripts.site.navigation import DOCS, INDEX, parts
 from scripts.site.source import OUTSIDE, linked, write
 from tests.conftest import ROOT
-from trainplan.planner.cli.app import COMMANDS
+from trainplan.planner.cli.app import commands as commands_of_plan
 
 
 def test_every_page_is_in_the_list_of_pages_once() -> None:
@@ -45,7 +45,7 @@ def test_links_are_those_of_the_site() -> None:
 
 def test_the_references_have_every_command_and_every_key() -> None:
     commands = reference.commands()
-    assert [name for name in COMMANDS if f"## plan {name}\n" not in commands] == []
+    assert [name for name in commands_of_plan() if f"## plan {name}\n" not in commands] == []
     assert "## plan prices refresh\n" in commands
     keys = reference.job_file()
     schema = json.loads(reference.SCHEMA.read_text(encoding="utf-8"))

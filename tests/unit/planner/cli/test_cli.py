@@ -18,7 +18,7 @@ from tests.desk import TINY, own_home
 from tests.doubles.fake_provider import FACTORY
 from tests.unit.planner.cli.command import plan
 from trainplan.planner import __version__
-from trainplan.planner.cli.app import COMMANDS, GROUPS
+from trainplan.planner.cli.app import commands, groups
 from trainplan.pricing.catalog import Catalog
 from trainplan.workloads.datasets import DATASETS
 from trainplan.workloads.job import Preset
@@ -181,13 +181,13 @@ def test_with_json_an_error_is_a_document_too() -> None:
 def test_help_names_every_command(arguments: tuple[str, ...]) -> None:
     said = plan(*arguments)
     assert (said.code, said.err) == (0, "")
-    for title, summaries in GROUPS.items():
+    for title, summaries in groups().items():
         lines = said.out.partition(f"\n{title}:\n")[2].partition("\n\n")[0].splitlines()
         assert [line.split(None, 1) for line in lines] == [list(row) for row in summaries.items()], "in order, none cut"
     assert max(map(len, said.out.splitlines())) <= 80
 
 
-@pytest.mark.parametrize("name", list(COMMANDS))
+@pytest.mark.parametrize("name", list(commands()))
 def test_every_command_has_help(name: str) -> None:
     said = plan(name, "-h")
     assert said == plan(name, "--help")
@@ -432,7 +432,7 @@ def test_nothing_has_happened_yet() -> None:
 
 _WORDS = st.sampled_from(
     [
-        *COMMANDS, "check", "job.yaml", "no.yaml", "broken.yaml", ".", "", "-", "--", "-h", "--help", "--version",
+        *commands(), "check", "job.yaml", "no.yaml", "broken.yaml", ".", "", "-", "--", "-h", "--help", "--version",
         "--json", "--all", "--yes", "--fresh", "--dry-run", "--detach", "--follow", "-f", "--include-retired",
         "--check", "--model", "--dataset", "--epochs", "--batch", "--provider", "--region", "--device", "--market",
         "--deadline", "--budget", "--objective", "--limit", "--explain", "--output", "--steps", "--plot",

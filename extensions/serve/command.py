@@ -9,13 +9,13 @@ from typing import Annotated
 
 import typer
 
+from trainplan.extensions.serve.board import Home
+from trainplan.extensions.serve.commands import Commands
+from trainplan.extensions.serve.server import Server
 from trainplan.planner.api import build
 from trainplan.planner.cli import options
 from trainplan.planner.errors import BadInputError, ThisMachineError
 from trainplan.planner.runs.money.spending import spending
-from trainplan.planner.web.board import Home
-from trainplan.planner.web.commands import Commands
-from trainplan.planner.web.server import Server
 
 _GC_THRESHOLD = 700
 """Python's own. A command makes hundreds of thousands of objects at its start and ends; a server goes on."""

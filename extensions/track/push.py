@@ -9,20 +9,30 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trainplan.extensions.track.run_record import run_record
 from trainplan.planner.errors import ThisMachineError
 from trainplan.planner.runs.telling.delivery import kill_with_children
 from trainplan.workloads.extras import install_hint
+from trainplan.workloads.terms import Tracker
 from trainplan.workloads.wording import Command, Option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from trainplan.workloads.terms import Tracker
+    from trainplan.planner.runs.receipt.receipt import Receipt
+    from trainplan.workloads.job import TrainingJob
 
 PROJECT = "trainplan"
 PATIENCE_SECONDS = 300.0
 """How long a tracker may take: it gets the model too."""
 _SCRIPT = Path(__file__).with_name("write.py")
+
+
+def write_ended_run(tracker: str, job: TrainingJob, receipt: Receipt) -> str:
+    """What the job's `track` asks for when its run has ended: an entry point of planner/extensions.py.
+
+    Raises ThisMachineError as `write_run` does."""
+    return write_run(Tracker(tracker), run_record(job, receipt), job.project or PROJECT)
 
 
 def write_run(

@@ -14,13 +14,13 @@ import pytest
 from tests.builders import a_job, a_target
 from tests.doubles.clock import FakeClock
 from tests.doubles.fake_machine import stubborn, trains_well
+from tests.extensions.serve.visitor import Typed, Visitor, serving
 from tests.unit.planner.report.test_html import Reader
 from tests.unit.planner.report.test_run_page import a_document
-from tests.unit.planner.web.visitor import Typed, Visitor, serving
+from trainplan.extensions.serve.commands import STOPPING, Answer, execute
+from trainplan.extensions.serve.server import UNSEEN
 from trainplan.planner.runs.execution.executor import Detached
 from trainplan.planner.runs.run import Phase
-from trainplan.planner.web.commands import STOPPING, Answer, execute
-from trainplan.planner.web.server import UNSEEN
 from trainplan.pricing.money import format_usd
 
 if TYPE_CHECKING:

@@ -21,10 +21,10 @@ from trainplan.pricing.money import format_usd, format_usd_per_hour
 from trainplan.providers.registry import is_here, is_own, is_simulated
 
 if TYPE_CHECKING:
+    from trainplan.extensions.serve.board import Board
+    from trainplan.extensions.serve.commands import Commands, Look
     from trainplan.planner.runs.journal.rows import LoggedEvent, RunSummary
     from trainplan.planner.runs.money.spending import Month
-    from trainplan.planner.web.board import Board
-    from trainplan.planner.web.commands import Commands, Look
 
 SCRIPTS = ("chart.js", "live.js")
 STYLES = ("page.css", "run.css")

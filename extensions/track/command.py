@@ -8,14 +8,14 @@ from typing import Annotated
 
 import typer
 
+from trainplan.extensions.track.push import PROJECT, write_run
+from trainplan.extensions.track.run_record import run_record
 from trainplan.planner.api import build
 from trainplan.planner.api.names import one_of
 from trainplan.planner.cli import options
 from trainplan.planner.errors import BadInputError
 from trainplan.planner.runs.journal.reader import recorded_job
 from trainplan.planner.runs.receipt.receipt import receipt_from
-from trainplan.planner.trackers.push import PROJECT, write_run
-from trainplan.planner.trackers.run_record import run_record
 from trainplan.workloads.terms import Tracker
 
 

@@ -33,7 +33,7 @@ class Passing:
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PLAN_HOME", str(tmp_path / "home"))
     monkeypatch.setattr("trainplan.planner.api.build.clock", Passing)
-    monkeypatch.setattr("trainplan.planner.web.server.POLL_SECONDS", 0.001)
+    monkeypatch.setattr("trainplan.extensions.serve.server.POLL_SECONDS", 0.001)
     return tmp_path / "home"
 
 

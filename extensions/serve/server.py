@@ -19,10 +19,8 @@ from socket import SHUT_RDWR
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 from urllib.parse import parse_qs, urlsplit
 
-from trainplan.planner.errors import ThisMachineError
-from trainplan.planner.report.html import asset, policy
-from trainplan.planner.web.access import HOST, Access
-from trainplan.planner.web.pages import (
+from trainplan.extensions.serve.access import HOST, Access
+from trainplan.extensions.serve.pages import (
     SCRIPTS,
     STYLES,
     overview,
@@ -32,14 +30,16 @@ from trainplan.planner.web.pages import (
     run_page,
     stop_question,
 )
+from trainplan.planner.errors import ThisMachineError
+from trainplan.planner.report.html import asset, policy
 from trainplan.providers.base import RunId
 
 if TYPE_CHECKING:
     import socket
 
+    from trainplan.extensions.serve.board import Home
+    from trainplan.extensions.serve.commands import Commands
     from trainplan.planner.clock import Clock
-    from trainplan.planner.web.board import Home
-    from trainplan.planner.web.commands import Commands
 
 UNSEEN = timedelta(minutes=30)
 """After so long without a look the server ends."""

@@ -3,3 +3,11 @@
 `server.py` answers one browser on loopback, `access.py` says who that is, `board.py` reads the journal, `commands.py`
 runs `plan` itself for whatever looks at a provider or changes anything, `pages.py` writes the HTML.
 """
+
+from __future__ import annotations
+
+from trainplan.planner.extensions import ExtensionCommand
+
+COMMAND = ExtensionCommand(
+    "Results", "Live page of runs and costs, in your browser", "trainplan.extensions.serve.command"
+)

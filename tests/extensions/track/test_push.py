@@ -5,22 +5,19 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.builders import a_script
+from trainplan.extensions.track.push import write_run
+from trainplan.extensions.track.run_record import FIGURES, run_record
 from trainplan.planner.errors import ThisMachineError
 from trainplan.planner.runs.receipt.receipt import Receipt
-from trainplan.planner.trackers.push import write_run
-from trainplan.planner.trackers.run_record import FIGURES, run_record
 from trainplan.workloads.job import TrainingJob
 from trainplan.workloads.sweep import Result, table_of
 from trainplan.workloads.terms import Tracker
-
-if TYPE_CHECKING:
-    pass
-from pathlib import Path
 
 MODEL = {"preset": "vgg11", "image_size": 64, "classes": 2}
 JOB = TrainingJob.model_validate(

@@ -13,11 +13,11 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trainplan.extensions.serve.board import Home
+from trainplan.extensions.serve.commands import Answer, Commands
+from trainplan.extensions.serve.server import Server
 from trainplan.planner.runs.journal.locks import RunLocks
 from trainplan.planner.runs.money.spending import Spending
-from trainplan.planner.web.board import Home
-from trainplan.planner.web.commands import Answer, Commands
-from trainplan.planner.web.server import Server
 
 if TYPE_CHECKING:
     from tests.doubles.clock import FakeClock
