@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from trainplan.pricing.obtainability import MachinePlacement, Obtainability
-from trainplan.providers.base import Check, InstanceRef, LaunchRequest, Preflight, VendorRequest
+from trainplan.providers.base import Check, InstanceRef, LaunchRequest, Preflight, RunId, VendorRequest
 
 if TYPE_CHECKING:
     from trainplan.pricing.offers import Offer, Rental
@@ -164,6 +164,16 @@ class DeletionTeller(Protocol):
     def deleted_at(self, ref: InstanceRef) -> datetime | None:
         """From when on the machine was not charged for, at the latest; None where the record has nothing of it. Raises
         ProviderError."""
+        ...
+
+
+@runtime_checkable
+class CreationTeller(Protocol):
+    """What some providers can do besides: tell whether a create that was cut off has made a machine which has gone."""
+
+    def was_made(self, run_id: RunId, attempt: int, region: str, asked_at: datetime) -> bool | None:
+        """Whether the attempt, whose create was sent last at `asked_at`, ever had a machine; None: the record does not
+        tell. Raises ProviderError."""
         ...
 
 

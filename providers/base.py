@@ -78,7 +78,8 @@ class Instance:
     """`end`, `exit_code`, `reason` and `ended_at` are known once it has ENDED, as far as the provider tells.
 
     `bills`: something is charged for it, or was; for a request that waits in a queue nothing is. `bills_from` is since
-    when at the earliest, where the provider tells that it is later than the create."""
+    when at the earliest, where the provider tells that it is later than the create; `is_start_told`: since that very
+    instant. `is_deleted`: its deletion has begun, and it is not charged for any more, although it is still shown."""
 
     ref: InstanceRef
     state: InstanceState
@@ -91,6 +92,8 @@ class Instance:
     ended_at: datetime | None = None
     bills: bool = True
     bills_from: datetime | None = None
+    is_start_told: bool = True
+    is_deleted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

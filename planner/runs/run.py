@@ -116,6 +116,7 @@ class Attempt:
     `queued`: the provider says that nothing is charged for it so far; `bills_from` is since when something is, where
     that is known to be later than `asked_at`. `bills_by` is when something was charged at the latest, where nobody saw
     it begin (None: from `asked_at` or `bills_from` on).
+    `deleted_by` is when its deletion had begun at the latest, after which nothing is charged (None: nobody saw it).
     `sent_at` is when its create was sent the last time: a listing shows it some time after that.
     `tries` counts how often it was sent without a clear answer; `cleared` tells that the provider has said that
     nothing of it is left. `step` is the newest complete checkpoint when it ended (0: there is none; None: its store
@@ -149,6 +150,7 @@ class Attempt:
     queued: bool = False
     bills_from: datetime | None = None
     bills_by: datetime | None = None
+    deleted_by: datetime | None = None
     client: str | None = None
     found: bool = False
     speed: Speed | None = None

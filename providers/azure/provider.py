@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trainplan.pricing.current import offers_of
 from trainplan.providers.azure import listing
@@ -20,7 +20,7 @@ from trainplan.providers.azure.names import ACTIVITY, API, PROVIDER, attempt_of,
 from trainplan.providers.azure.obtainability import PlacementScores
 from trainplan.providers.azure.preflight import checks
 from trainplan.providers.azure.quotas import closed, doubts, shortfalls
-from trainplan.providers.azure.reply import deleted_at, instance
+from trainplan.providers.azure.reply import deleted_at, instance, ref_of, was_made
 from trainplan.providers.azure.request import MachineSetup, launch_calls
 from trainplan.providers.azure.resolution import AzureResolution, resolve
 from trainplan.providers.azure.settings import AzureSettings, with_account
@@ -61,6 +61,8 @@ there, or has left word in the run directory. After an hour (ours to choose) not
 ACTIVITY_IS_KEPT = timedelta(days=89)
 """Azure keeps its activity log for 90 days, and refuses to be asked for more
 (https://learn.microsoft.com/azure/azure-monitor/platform/activity-log)."""
+ACTIVITY_LAG = timedelta(hours=1)
+"""After which what was done is in the activity log: 3 to 20 minutes, says its page."""
 _LOG_LINES = 1000
 
 
@@ -245,14 +247,28 @@ class AzureProvider:
 
     def deleted_at(self, ref: InstanceRef) -> datetime | None:
         """By the activity log (trainplan.providers.abilities.DeletionTeller)."""
-        now = self.clock.now() if self.clock else self.now()
+        return deleted_at(self._activity(ref))
+
+    def was_made(self, run_id: RunId, attempt: int, region: str, asked_at: datetime) -> bool | None:
+        """By the activity log (trainplan.providers.abilities.CreationTeller)."""
+        age = self._activity_now() - asked_at
+        if not ACTIVITY_LAG < age < ACTIVITY_IS_KEPT:
+            return None
+        return was_made(self._activity(ref_of(group_of(run_id, attempt), region)))
+
+    def _activity_now(self) -> datetime:
+        return self.clock.now() if self.clock else self.now()
+
+    def _activity(self, ref: InstanceRef) -> Iterable[Mapping[str, Any]]:
+        """What the activity log has of a machine."""
+        now = self._activity_now()
         path, begin = self._path(ref), now - ACTIVITY_IS_KEPT
         # Azure takes this form alone (Azure/azure-rest-api-specs, activityLogs_API.json of 2015-04-01).
         wanted = (
             f"eventTimestamp ge '{begin:%Y-%m-%dT%H:%M:%SZ}' and eventTimestamp le '{now:%Y-%m-%dT%H:%M:%SZ}' "
             f"and resourceUri eq '{path}'"
         )
-        return deleted_at(self.account.pages(f"{self.account.home}/{ACTIVITY}", "activity", **{"$filter": wanted}))
+        return self.account.pages(f"{self.account.home}/{ACTIVITY}", "activity", **{"$filter": wanted})
 
     def list_owned(self, run_id: RunId | None = None) -> Sequence[OwnedResource]:
         return listing.list_owned(self.account, run_id)

@@ -50,6 +50,7 @@ _POWER = {
 
 
 _ENDS = frozenset({f"{_MACHINE}/delete", f"{_MACHINE}/deallocate/action"})
+_WRITE = f"{_MACHINE}/write"
 
 
 def deleted_at(events: Iterable[Mapping[str, Any]]) -> datetime | None:
@@ -69,6 +70,14 @@ def deleted_at(events: Iterable[Mapping[str, Any]]) -> datetime | None:
         if _value(event, "status") == "Succeeded":
             done.add(operation)
     return min((begun[operation] for operation in done), default=None)
+
+
+def was_made(events: Iterable[Mapping[str, Any]]) -> bool | None:
+    """Whether a machine was ever made, by what the activity log has of it; None: a create has begun, and the log does
+    not tell how it ended."""
+    statuses = {_value(event, "status") for event in events if _value(event, "operationName").lower() == _WRITE}
+    is_told = not statuses or statuses & {"Succeeded", "Failed"}
+    return "Succeeded" in statuses if is_told else None
 
 
 def _value(event: Mapping[str, Any], name: str) -> str:
@@ -107,6 +116,7 @@ def instance(reply: Mapping[str, Any], now: datetime) -> Instance:
         launched_at=instant(properties.get("timeCreated")),
         end=end,
         reason=reason,
+        is_deleted=provisioning_of(reply) == "deleting" or power_of(reply) == "deallocating",
     )
 
 

@@ -39,7 +39,7 @@ from trainplan.planner.runs.execution.teardown import Seen, Teardown
 from trainplan.planner.runs.run import Attempt, Outcome, Phase, Run
 from trainplan.planner.runs.sweep_table import early_text
 from trainplan.providers import interrupts
-from trainplan.providers.abilities import AttachedDeleter, DeletionTeller, EndTeller, PromptEnder
+from trainplan.providers.abilities import AttachedDeleter, CreationTeller, DeletionTeller, EndTeller, PromptEnder
 from trainplan.providers.agent.endings import BEFORE_CHECKPOINT, WITH_CHECKPOINT
 from trainplan.providers.agent.schema import MOST_TEXT
 from trainplan.providers.base import EndKind, Instance, InstanceState, Provider
@@ -401,9 +401,20 @@ class Finisher:
         was_there = has_written(store, attempt.number)
         if was_there and seen_at is None:
             ended = when_ended(store, attempt, None, now)
-        if was_there or seen.shows(attempt.number):
+        if was_there or seen_at is not None or (seen.shows(attempt.number) and self._may_have_been_made(run, attempt)):
             return ended.of(replace(attempt, found=True))
         return attempt
+
+    def _may_have_been_made(self, run: Run, attempt: Attempt) -> bool:
+        """Whether a machine may have been there that was gone when its disk or its network was found: a create that was
+        cut off may not have come to the machine."""
+        target, asked_at = attempt.target, attempt.sent_at or attempt.asked_at
+        provider = self._provider_of(target.offer.provider) if target is not None else None
+        if target is None or asked_at is None or not isinstance(provider, CreationTeller):
+            return True
+        with contextlib.suppress(ProviderError):
+            return provider.was_made(run.run_id, attempt.number, target.offer.region, asked_at) is not False
+        return True
 
     def _cleared(self, run: Run, attempt: Attempt, seen: Seen) -> Attempt:
         """An attempt after the provider has said that nothing of it is left: nothing bills any more."""
@@ -475,13 +486,15 @@ class Finisher:
         return None
 
     def _deleted_at(self, attempt: Attempt) -> datetime | None:
-        """When the deletion of its machine began, by the provider's record; None: it does not tell."""
+        """When the deletion of its machine had begun at the latest, by the provider's record and what was seen of it;
+        None: neither tells."""
         provider = self._provider_of(attempt.ref.provider) if attempt.ref is not None else None
         if attempt.ref is None or not isinstance(provider, DeletionTeller):
-            return None
+            return attempt.deleted_by
         with contextlib.suppress(ProviderError):
-            return provider.deleted_at(attempt.ref)
-        return None
+            instants = (attempt.deleted_by, provider.deleted_at(attempt.ref))
+            return min((at for at in instants if at is not None), default=None)
+        return attempt.deleted_by
 
     def _drop_stored(self, run: Run) -> None:
         """A model that is at home is not kept twice; what cannot be deleted now is left to the store's age limit."""

@@ -158,6 +158,8 @@ class Observer:
         `instance` is None where the provider knows of none. The instant is early rather than late: a provider tells
         the earliest, which is moved on to the last look that found nothing charged.
         """
+        if instance is not None and instance.is_deleted and attempt.deleted_by is None:
+            attempt = replace(attempt, deleted_by=asked_at)
         if instance is not None and not instance.bills:
             self._free_until[attempt.number] = asked_at
             return replace(attempt, queued=True)
@@ -165,7 +167,17 @@ class Observer:
             return replace(attempt, queued=False)
         told_at = instance.bills_from if instance is not None else None
         instants = [at for at in (self._free_until.get(attempt.number), told_at) if at is not None]
-        return replace(attempt, queued=False, bills_from=max(instants, default=None))
+        # Charged for by now at the latest, and when its trainer has written something.
+        seen_at = [asked_at, *([at] if (at := self._began_at(attempt)) is not None else [])]
+        is_known = instance is None or instance.is_start_told
+        return replace(
+            attempt, queued=False, bills_from=max(instants, default=None), bills_by=None if is_known else min(seen_at)
+        )
+
+    def _began_at(self, attempt: Attempt) -> datetime | None:
+        """When an attempt's trainer began; None where this process has read nothing of it."""
+        watcher = self._watcher
+        return watcher.story.began_at if watcher is not None and watcher.attempt == attempt.number else None
 
     def _spot_hint(self, provider: Provider, run: Run, now: datetime) -> SpotUp | None:
         """What a provider hints of spot, asked now and then while a run trains on demand and might go there.

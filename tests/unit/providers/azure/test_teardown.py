@@ -10,13 +10,14 @@ import pytest
 
 from tests.builders import a_job
 from tests.contract.harness import launched, let_show
+from tests.doubles.clock import NOON
 from tests.unit.providers.azure.conftest import Client
 from trainplan.planner.errors import TeardownUnverifiedError
 from trainplan.planner.runs.execution.teardown import Teardown
 from trainplan.planner.runs.run import Attempt, Phase, Run
 from trainplan.pricing.catalog import Catalog
 from trainplan.pricing.money import HOURS_PER_MONTH
-from trainplan.providers.azure.reply import deleted_at
+from trainplan.providers.azure.reply import deleted_at, instance, was_made
 from trainplan.providers.base import InstanceRef, LaunchRequest, RunId
 from trainplan.providers.errors import IncompleteListingError, PermissionDeniedError
 
@@ -162,6 +163,46 @@ def test_when_a_machine_was_deleted_is_in_the_activity_log(make_world: MakeWorld
     assert world.provider.deleted_at(ref) == told
     world.provider.sleep(timedelta(days=2).total_seconds())
     assert world.provider.deleted_at(ref) is None
+
+
+def test_whether_a_machine_was_ever_made_is_in_the_activity_log(make_world: MakeWorld) -> None:
+    world = make_world()
+    request, asked_at = world.request(), world.azure.now()
+
+    def was_made(attempt: int) -> bool | None:
+        return world.provider.was_made(request.run_id, attempt, request.offer.region, asked_at)
+
+    ref = launched(world.provider, request).ref
+    assert was_made(1) is was_made(2) is None, "it is 20 minutes behind"
+    world.provider.delete(ref)
+    world.provider.sleep(2 * 3600)
+    assert (was_made(1), was_made(2)) == (True, False)
+    world.provider.sleep(timedelta(days=89).total_seconds())
+    assert was_made(1) is None
+
+
+@pytest.mark.parametrize(
+    ("statuses", "made"),
+    [((), False), (("Started",), None), (("Started", "Failed"), False), (("Failed", "Accepted", "Succeeded"), True)],
+)
+def test_a_create_that_failed_has_made_no_machine(statuses: tuple[str, ...], made: bool | None) -> None:
+    told = [event("write", status, second) for second, status in enumerate(statuses)]
+    assert was_made([*told, event("delete", "Succeeded", 9)]) is made
+
+
+@pytest.mark.parametrize(
+    ("provisioning", "power", "is_deleted"),
+    [
+        ("Succeeded", "running", False),
+        ("Deleting", "running", True),
+        ("Updating", "deallocating", True),
+        ("Updating", "stopping", False),
+    ],
+)
+def test_what_is_being_deleted_is_not_charged_for(provisioning: str, power: str, *, is_deleted: bool) -> None:
+    view = {"statuses": [{"code": f"PowerState/{power}"}]}
+    shown = {"name": "a", "properties": {"provisioningState": provisioning, "instanceView": view}}
+    assert instance(shown, NOON).is_deleted is is_deleted
 
 
 def event(verb: str, status: str, second: int, number: int = 1) -> dict[str, object]:

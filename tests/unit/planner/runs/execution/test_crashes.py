@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +20,7 @@ from tests.doubles.fake_machine import (
     stubborn,
     trains_well,
 )
+from tests.doubles.fake_provider import FakeProvider
 from tests.unit.planner.runs.execution.followed import Crash, Fuse, packed
 from trainplan.planner.errors import (
     BadInputError,
@@ -24,7 +28,7 @@ from trainplan.planner.errors import (
 from trainplan.planner.runs.directory.run_directory import LAST_WORDS
 from trainplan.planner.runs.run import Outcome, Phase, Run
 from trainplan.planner.runs.runner import request_none
-from trainplan.providers.base import EndKind
+from trainplan.providers.base import EndKind, OwnedResource, RunId
 
 
 def _steps_of_a_run(desk: Desk, script: Callable[[FakeMachine], Iterator[Sighting]]) -> int:
@@ -117,6 +121,39 @@ def test_what_was_put_there_ahead_of_a_create_is_no_sign_of_it(desk: Desk) -> No
         Outcome.INTERRUPTED, "the launch was cut off before anything was made",
     )  # fmt: skip
     assert settled.total_usd(desk.clock.now()) == 0
+
+
+@dataclass
+class WithRecord(FakeProvider):
+    """Has a record of what was made."""
+
+    made: bool | None = None
+
+    def list_owned(self, run_id: RunId | None = None) -> Sequence[OwnedResource]:
+        return [replace(one, attempt=1) for one in super().list_owned(run_id)]
+
+    def was_made(self, run_id: RunId, attempt: int, region: str, asked_at: datetime) -> bool | None:
+        assert (attempt, region) == (1, "here")
+        return self.made
+
+
+@pytest.mark.parametrize(("made", "is_charged"), [(False, False), (True, True), (None, True)])
+def test_a_network_that_is_left_of_a_create_is_no_machine_where_a_record_has_none(
+    tmp_path: Path, *, made: bool | None, is_charged: bool
+) -> None:
+    """$16 at most for a machine that never was, since the process died on the way to it."""
+    desk = Desk(tmp_path)
+    desk.provider = provider = WithRecord(desk.clock, made=made)
+    provider.before = lambda operation: Fuse(1).burn() if operation == "launch" else None
+    with pytest.raises(Crash):
+        desk.launch()
+    (run,) = desk.journal.live()
+    provider.before = lambda operation: None
+    provider.attached["a-network"] = run.run_id
+    desk.clock.advance(3600)
+    settled = desk.runner().settle(run)
+    assert settled.attempts[0].found is is_charged
+    desk.close()
 
 
 def test_a_machine_that_ended_itself_yesterday_did_not_bill_until_today(desk: Desk) -> None:

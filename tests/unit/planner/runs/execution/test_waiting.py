@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 
@@ -85,6 +86,25 @@ def test_a_machine_that_came_and_went_while_nobody_looked_is_charged_for(desk: D
     assert (settled.outcome, attempt.queued) == (Outcome.SUCCEEDED, False)
     assert attempt.bills_by is not None
     assert settled.cost_usd(desk.clock.now()) > settled.uncertain_usd.compute > 0, "from the request on, at most"
+
+
+@pytest.mark.parametrize("is_start_told", [True, False])
+def test_where_nobody_tells_since_when_it_is_charged_it_is_since_the_first_look_at_most(
+    desk: Desk, *, is_start_told: bool
+) -> None:
+    observer = an_observer(desk)
+    made_at, seen_at = NOON + timedelta(seconds=5), NOON + 3 * MINUTE
+    shown = replace(WORKS, bills_from=made_at, is_start_told=is_start_told)
+    attempt = observer.with_billing(an_attempt(), shown, seen_at)
+    assert (attempt.bills_from, attempt.bills_by) == (made_at, None if is_start_told else seen_at)
+    assert observer.with_billing(attempt, shown, NOON + 300 * MINUTE) == attempt
+
+
+def test_a_deletion_that_was_seen_is_the_latest_end_of_a_machine(desk: Desk) -> None:
+    observer, shown = an_observer(desk), replace(WORKS, state=InstanceState.STOPPING, is_deleted=True)
+    attempt = observer.with_billing(an_attempt(), shown, NOON)
+    assert attempt.deleted_by == NOON
+    assert observer.with_billing(attempt, shown, NOON + MINUTE).deleted_by == NOON
 
 
 def test_a_look_without_an_answer_does_not_end_the_wait(desk: Desk) -> None:
