@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainplan.planner.report.sweep_page import table_of_json
 from trainplan.pricing.money import format_usd, format_usd_per_hour
-from trainplan.workloads.durations import format_duration
+from trainplan.workloads.durations import format_duration, format_estimate
 from trainplan.workloads.sweep_text import winner_text
 
 if TYPE_CHECKING:
@@ -68,6 +68,14 @@ def bills_text(document: RunDocument) -> str:
 def seconds_text(seconds: float | None) -> str:
     """`3h 07m`; a dash where it is not known."""
     return "-" if seconds is None else format_duration(timedelta(seconds=seconds))
+
+
+def estimate_texts(seconds: float | None, low: float | None, high: float | None) -> tuple[str, str, str]:
+    """An estimated time and the ends of its 80 % interval, with as many digits as that bears; to the second where no
+    interval is kept."""
+    if seconds is None or low is None or high is None:
+        return seconds_text(seconds), seconds_text(low), seconds_text(high)
+    return format_estimate(seconds, low, high)
 
 
 def usd_text(usd: float | None) -> str:

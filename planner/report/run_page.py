@@ -23,6 +23,7 @@ from trainplan.planner.report.run_answer import (
     answer,
     bills_text,
     ended_early,
+    estimate_texts,
     estimated,
     local_text,
     off_text,
@@ -113,13 +114,14 @@ def _constant_rate(report: RunDocument) -> Content:
 def _compared(report: RunDocument) -> Markup:
     actual, bounds = report["actual"], report["estimate"] or {}
     ends = (bounds.get("low_seconds"), bounds.get("high_seconds"))
-    within = f"{seconds_text(ends[0])} to {seconds_text(ends[1])}"
+    seconds = estimated(report, "seconds")
+    within = " to ".join(estimate_texts(seconds, *ends)[1:])
     basis = (report["receipt"] or {}).get("basis") or bounds.get("basis")
     whole = ("images_per_second",) if ended_early(report) else ("seconds", "usd", "images_per_second")
     rows = [
         [
             name,
-            text(estimated(report, key)),
+            text(estimated(report, key)) if key != "seconds" else estimate_texts(seconds, *ends)[0],
             rests_on,
             text(actual[key]),
             off_text(estimated(report, key), actual[key]) if key in whole else "ended early",

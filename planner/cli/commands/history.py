@@ -19,6 +19,7 @@ from trainplan.planner.cli import options
 from trainplan.planner.cli.screen import show
 from trainplan.planner.errors import BadInputError
 from trainplan.planner.report.page import Column, Table
+from trainplan.planner.report.run_answer import estimate_texts
 from trainplan.planner.report.sweep_page import sweep_json, sweep_page
 from trainplan.planner.runs.journal.reader import recorded_job
 from trainplan.planner.runs.journal.rows import RunSummary
@@ -170,7 +171,7 @@ def _row(run: RunSummary) -> tuple[str, ...]:
         f"{run.provider} (simulated)" if simulated else run.provider,
         f"{run.created_at.astimezone():%Y-%m-%d %H:%M}",
         "measured" if _only_measured(receipt) else run.outcome or run.phase,
-        _seconds(None if _only_measured(receipt) else receipt.get("estimated_seconds")),
+        "-" if _only_measured(receipt) else _estimated(receipt),
         _seconds(receipt.get("actual_seconds")),
         # A simulated speed is made up: how far an estimate was from it says nothing.
         "-" if simulated else _percent(_off(receipt)),
@@ -238,6 +239,13 @@ def _over_time(receipts: list[Record]) -> list[str]:
 
 def _percent(value: float | None) -> str:
     return "-" if value is None else f"{value:+.0%}"
+
+
+def _estimated(receipt: Record) -> str:
+    """As it was shown before the launch: with as many digits as its interval bears."""
+    values = [receipt.get(f"estimated_{end}seconds") for end in ("", "low_", "high_")]
+    seconds, low, high = (value if isinstance(value, int | float) else None for value in values)
+    return estimate_texts(seconds, low, high)[0]
 
 
 def _seconds(value: object) -> str:

@@ -34,6 +34,8 @@ class Leg:
             "steps": self.steps,
             "actual_usd": float(self.usd),
             "estimated_seconds": self.target.seconds,
+            "estimated_low_seconds": self.target.low_seconds,
+            "estimated_high_seconds": self.target.high_seconds,
             "estimated_usd": _estimated_usd(self.target),
             "estimated_images_per_second": self.target.images_per_second,
         }
@@ -83,6 +85,8 @@ def estimate_of(legs: Sequence[Leg], launch_estimate: dict[str, Any]) -> dict[st
     last = legs[-1].target
     figures = {
         "seconds": _shared(legs, lambda target: target.seconds),
+        "low_seconds": _shared(legs, lambda target: target.low_seconds),
+        "high_seconds": _shared(legs, lambda target: target.high_seconds),
         "usd": _shared(legs, _estimated_usd),
         "images_per_second": last.images_per_second,
         "basis": last.basis,

@@ -85,6 +85,8 @@ class Receipt:
     interruptions: int = 0
     lost_steps: int = 0
     estimated_seconds: float | None
+    estimated_low_seconds: float | None = None
+    estimated_high_seconds: float | None = None
     actual_seconds: float
     estimated_usd: float | None
     actual_usd: float
@@ -259,6 +261,8 @@ def write_receipt(
         interruptions=len(interrupted) + story.restarts,
         lost_steps=sum(attempt.lost_steps or 0 for attempt in interrupted) + story.lost_steps,
         estimated_seconds=estimate.get("seconds"),
+        estimated_low_seconds=estimate.get("low_seconds"),
+        estimated_high_seconds=estimate.get("high_seconds"),
         actual_seconds=seconds,
         estimated_usd=estimate.get("usd"),
         actual_usd=float(sum(billed_usd, Decimal(0))),

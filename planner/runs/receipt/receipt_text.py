@@ -7,7 +7,7 @@ from textwrap import wrap
 from typing import Any
 
 from trainplan.planner.datasets.storage_costs import stored_text
-from trainplan.planner.report.run_answer import rate_text, seconds_text, usd_text
+from trainplan.planner.report.run_answer import estimate_texts, rate_text, seconds_text, usd_text
 from trainplan.planner.runs.receipt.receipt import Receipt, reported_text
 from trainplan.pricing.money import Usd
 from trainplan.workloads.accuracy_gap import accuracy_notes
@@ -25,7 +25,10 @@ def receipt_text(receipt: Receipt) -> str:
     if receipt.message:
         lines.append(f"  {receipt.message}")
     lines.append(f"  {'':12}{'estimated':>14}{'actual':>14}")
-    lines.append(_line("time", seconds_text(receipt.estimated_seconds), seconds_text(receipt.actual_seconds)))
+    ends = receipt.estimated_low_seconds, receipt.estimated_high_seconds
+    estimated, *within = estimate_texts(receipt.estimated_seconds, *ends)
+    beside = f"   estimated {' to '.join(within)}" if None not in ends else ""
+    lines.append(_line("time", estimated, seconds_text(receipt.actual_seconds)) + beside)
     lines += _cost_lines(receipt)
     if receipt.own_rate:
         lines.append(f"  {'list price':12}{usd_text(receipt.list_usd):>28}   own rate: {receipt.own_rate}")
@@ -131,7 +134,8 @@ def _placement_lines(receipt: Receipt) -> list[str]:
 
 
 def _placement_line(placement: dict[str, Any]) -> str:
-    estimated = f"{seconds_text(placement.get('estimated_seconds'))}, {usd_text(placement.get('estimated_usd'))}"
+    seconds = (placement.get(f"estimated_{end}seconds") for end in ("", "low_", "high_"))
+    estimated = f"{estimate_texts(*seconds)[0]}, {usd_text(placement.get('estimated_usd'))}"
     did = f"{placement.get('steps') or 0:,} steps, {usd_text(placement.get('actual_usd'))}"
     return f"  attempt {placement.get('attempt') or 0:<4}{placement['where']}: {did}; the whole job there: {estimated}"
 

@@ -96,7 +96,7 @@ def test_no_text_from_elsewhere_becomes_an_element() -> None:
 def test_the_page_says_what_the_document_says() -> None:
     page = texts(run_page(a_document()))
     for figure in ("2h 00m", "1h 40m", "$1.50", "$1.25", "+20%", "812.5", "-10%", "scaled", "75.0%", "17", "2.0 MB",
-                   "1h 23m to 2h 30m", "cats taken for dogs: 10", "billed compute $1.40, disk $0.10"):  # fmt: skip
+                   "1h 25m to 2h 30m", "cats taken for dogs: 10", "billed compute $1.40, disk $0.10"):  # fmt: skip
         assert figure in page, figure
     assert "interrupted once; 17 steps were trained again" in page
 
