@@ -98,11 +98,11 @@ _NVLINK_GENERATION = {
 }
 # Rows over PCIe are of its generations 3 and 4; the 5th has twice the rate (PCI-SIG: 32 and 16 GT/s a lane).
 _PCIE_5 = 2.0
-# Through the host, relative to the bus that rows up to 2021 have (12 GB/s): NCCL's bus bandwidth of four RTX 5090 is
-# 35 GB/s, of eight 28 GB/s, which is 448 GB/s for the host (github.com/NVIDIA/nccl/issues/1639, 2025-03). Earlier slots
-# in proportion to PCI-SIG's rates (assumed).
-_SLOT = {3: 35 / 4 / 12, 4: 35 / 2 / 12, 5: 35 / 12}
-_HOST_MEMORY = 8 * 28 / 12
+# The host's bus after 2021, by the cards' generation, relative to that of rows up to then (12 GB/s). Of the 4th: two to
+# eight RTX 3090 and 4090 on EPYC Rome waited 8, 25 and 55 ms for ResNet-50's gradients, in proportion to the messages
+# (server-gear.com, 2023). Of the 5th: between twice that and the 448 GB/s that NCCL alone reaches with eight RTX 5090
+# (github.com/NVIDIA/nccl/issues/1639, 2025-03), as factors. Of the 3rd: half of the 4th (assumed).
+_HOST_BUS = {3: 39 / 2 / 12, 4: 39 / 12, 5: math.sqrt(78 * 448) / 12}
 # The share of a device's memory (as the data sheet has it) that a step needs from where on frameworks are left with too
 # little workspace for cuDNN's fast algorithms, and where that is felt in full. Steps of 0.86 to 0.91 were 0.45 to 0.78
 # times as fast as those of half the batch, of 0.81 and less at least 0.91 times (profet-0177, -0501, -0769, -1162;
@@ -305,6 +305,8 @@ def _travelling_seconds(setup: Setup, links: LinkConstants, count: int) -> float
 
 def _generation(setup: Setup) -> float:
     """How many times as fast a link is as that of the rows its speed is fitted to."""
+    if setup.link is Link.HOST and setup.era not in (Era.TO_2018, Era.TO_2021):
+        return _HOST_BUS.get(setup.rates.pcie_generation or 4, _HOST_BUS[5])
     if setup.link in (Link.NVLINK, Link.NVSWITCH):
         return _NVLINK_GENERATION.get(setup.rates.architecture, 1.0)
     return _PCIE_5 if setup.link is Link.PCIE and (setup.rates.pcie_generation or 0) >= 5 else 1.0
@@ -319,13 +321,9 @@ def volume(setup: Setup, sent: float, count: int) -> float:
     if setup.library is Library.SERVER:
         return sent * count / 2 / generation
     match setup.link:
-        case Link.HOST if setup.era in (Era.TO_2018, Era.TO_2021):
-            # Each of a ring's messages is written to the host and read from it, all over one bus.
-            return 4 * sent * (count - 1)
         case Link.HOST:
-            # NCCL of later years writes and reads at once: the card's slot decides, or the host's memory.
-            slot = _SLOT.get(setup.rates.pcie_generation or 4, _SLOT[5])
-            return 2 * sent * (count - 1) / count / min(slot, _HOST_MEMORY / count)
+            # Each of a ring's messages is written to the host and read from it, all over one bus.
+            return 4 * sent * (count - 1) / generation
         case Link.DATA_PARALLEL:
             # The copies go over NVLink where the boards have it, as data centre Ampere has.
             return 2 * sent * (count - 1) / (3.5 if setup.device == "A100" else 1.0)
