@@ -17,7 +17,7 @@ from trainplan.planner.report.front import front_chart
 from trainplan.planner.report.page import Cell, Column, Page, Table, Tone, joined
 from trainplan.planner.report.session_lines import session_lines
 from trainplan.planner.report.sweep_lines import sweep_lines
-from trainplan.planner.throughput.values import Basis
+from trainplan.planner.throughput.values import PRECISION_NOTES, Basis
 from trainplan.pricing.devices import device_text
 from trainplan.pricing.money import UsdPerHour, format_usd, format_usd_interval, format_usd_per_hour, to_micro
 from trainplan.pricing.offers import LifecycleState
@@ -265,7 +265,16 @@ def mark_lines(plan: Plan) -> list[str]:
         lines.append(
             f"{ESTIMATE_ONLY}: a launch does not rent it, so it comes after what a launch rents ({Option.NOTES})"
         )
-    return [*lines, *_wait_lines(plan)]
+    return [*lines, *_precision_lines(plan), *_wait_lines(plan)]
+
+
+def _precision_lines(plan: Plan) -> list[str]:
+    """The rows whose device does not compute in the precision that was asked for."""
+    lines = []
+    for note in PRECISION_NOTES:
+        rows = [one.number for one in plan.candidates if note in one.candidate.estimate.throughput.note]
+        lines += [f"row{'s' * (len(rows) > 1)} {', '.join(rows)}: {note}"] if rows else []
+    return lines
 
 
 def _wait_lines(plan: Plan) -> list[str]:

@@ -22,7 +22,7 @@ from trainplan.planner.throughput.network_steps import (
 from trainplan.planner.throughput.operators import load_operators
 from trainplan.planner.throughput.orders import Orders
 from trainplan.planner.throughput.own import from_own
-from trainplan.planner.throughput.rates import KnownRates, known_rates
+from trainplan.planner.throughput.rates import WITH_TF32, KnownRates, Precision, known_rates
 from trainplan.planner.throughput.setup import (
     KERAS_REFERENCE,
     Era,
@@ -41,7 +41,9 @@ from trainplan.planner.throughput.setup import (
 from trainplan.planner.throughput.table import SHIPPED_TABLE, anchors_on, open_table, seen_on
 from trainplan.planner.throughput.values import (
     CPU,
+    NO_TF32,
     THIS_MACHINE,
+    TPU_MULTIPLIES_BF16,
     Basis,
     Measurement,
     Parallelism,
@@ -105,9 +107,11 @@ class Predictor:
     def predict(self, question: Question) -> Throughput | Unpredicted:
         """The throughput over all devices, or why none can be told."""
         answer = self._predicted(question)
-        if isinstance(answer, Unpredicted) or not is_frozen(question.net):
+        if isinstance(answer, Unpredicted):
             return answer
-        return replace(answer, note=f"{answer.note}; {_FROZEN_NOTE}" if answer.note else _FROZEN_NOTE)
+        notes = [_FROZEN_NOTE] if is_frozen(question.net) else []
+        notes += _precision_note(question.precision, self.rates(question.device))
+        return replace(answer, note="; ".join(filter(None, (answer.note, *notes)))) if notes else answer
 
     def _predicted(self, question: Question) -> Throughput | Unpredicted:
         base = self._base(question)
@@ -304,6 +308,16 @@ class Predictor:
             evidence=ids,
             note="; ".join(filter(None, (_NOTES[basis], _sharing_note(near)))),
         )
+
+
+def _precision_note(asked: str, rates: KnownRates | None) -> list[str]:
+    if rates is None:
+        return []
+    if rates.architecture == "tpu":
+        return [TPU_MULTIPLIES_BF16] if asked.endswith("fp16") else []
+    # Cards before Volta have no tensor cores to name.
+    has_tensor_cores = Precision.HALF in rates.on_matrix_units
+    return [NO_TF32] if asked == Precision.TF32 and rates.architecture not in WITH_TF32 and has_tensor_cores else []
 
 
 def _tuned_width(rates: KnownRates) -> float:

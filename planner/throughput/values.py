@@ -128,6 +128,12 @@ class Throughput:
     as_fed: bool = False
 
 
+NO_TF32 = "its GPU has no TF32 and computes in fp32; amp_fp16 is what its tensor cores take"
+TPU_MULTIPLIES_BF16 = "a TPU multiplies in bf16, not in fp16: amp_bf16 is the precision for it"
+PRECISION_NOTES = (NO_TF32, TPU_MULTIPLIES_BF16)
+"""Notes of a throughput whose device does not compute in the precision that was asked for."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unpredicted:
     """No prediction, and why."""

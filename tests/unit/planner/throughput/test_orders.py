@@ -19,7 +19,7 @@ from trainplan.planner.throughput.nets import net_of
 from trainplan.planner.throughput.operators import load_operators
 from trainplan.planner.throughput.predict import Predictor
 from trainplan.planner.throughput.table import SHIPPED_TABLE, open_table
-from trainplan.planner.throughput.values import Question, Throughput
+from trainplan.planner.throughput.values import NO_TF32, PRECISION_NOTES, TPU_MULTIPLIES_BF16, Question, Throughput
 from trainplan.pricing.device_text import read_devices
 from trainplan.workloads.networks.presets import preset_graph
 from trainplan.workloads.terms import Preset
@@ -127,6 +127,23 @@ def test_an_rtx_5090_is_about_as_much_faster_as_published(shipped: Predictor, na
     """44 % faster than an RTX 4090 in training by timm, PyTorch 2.6 (nikolasent.github.io, 2025-02-17)."""
     ratio = _rate(shipped, _asked(name, "RTX 5090", 128, 1)) / _rate(shipped, _asked(name, "RTX 4090", 128, 1))
     assert ratio == pytest.approx(1.44, abs=0.15)
+
+
+@pytest.mark.parametrize(
+    ("device", "precision", "note"),
+    [
+        ("T4", "tf32", NO_TF32),
+        ("V100", "tf32", NO_TF32),
+        ("K80", "tf32", ""),
+        ("A10G", "tf32", ""),
+        ("TPU v5e", "amp_fp16", TPU_MULTIPLIES_BF16),
+        ("TPU v5e", "amp_bf16", ""),
+    ],
+)
+def test_a_precision_that_a_device_has_not_is_noted(shipped: Predictor, device: str, precision: str, note: str) -> None:
+    found = shipped.predict(replace(_asked("resnet50", device, 64, 1), precision=precision))
+    assert isinstance(found, Throughput)
+    assert [one for one in PRECISION_NOTES if one in found.note] == ([note] if note else [])
 
 
 def _asked(name: str, device: str, batch: int, count: int) -> Question:
