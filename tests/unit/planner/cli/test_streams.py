@@ -48,7 +48,7 @@ def shell(folder: Path, arguments: str, redirections: str) -> subprocess.Complet
         ("devices", ">&- 2>&-", 9, ""),
         ("status", "<&- >&- 2>&-", 9, ""),
         ("history", "<&-", 0, ""),
-        ("launch job.yaml --provider local", "<&-", 2, None),
+        ("launch job.yaml --provider sim", "<&-", 2, None),
         ("init job.yaml", "<&-", 2, None),
     ],
 )
