@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 TABLES := pricing/data/catalog.sqlite planner/throughput/data/measurements.sqlite
 PRICE_TEXT := $(wildcard pricing/data/*.csv pricing/data/*.toml pricing/data/offers/*.csv)
 
-.PHONY: help demo set-up test test-fast check coverage site lint types imports e2e faults soak fuzz pins lock audit build release sizes shells engine docker slurm machine azurite simulator browser tables fit accuracy absences bench later k80 clean
+.PHONY: help demo set-up test suites test-fast check coverage site lint types imports e2e faults soak fuzz pins lock audit build release sizes shells engine docker slurm machine azurite simulator browser tables fit accuracy absences bench later k80 clean
 
 help:
 	@echo "make demo    estimate, then train a small net for real on this machine, then its receipt"
@@ -148,8 +148,12 @@ $(SITE): requirements/site.txt | $(BIN)/python
 site: $(VENV)/.plan $(SITE)
 	@scripts/site.sh $(BIN)
 
+# Types are checked beside the tests: that takes one processor half a minute.
 test: set-up
-	@$(MAKE) $(BESIDE) 4 tables lint types imports
+	@$(MAKE) $(BESIDE) 4 tables lint imports
+	@$(MAKE) --no-print-directory --jobs 2 types suites
+
+suites:
 	@scripts/tests.sh $(BIN) "not check"
 
 check: set-up tables $(TRACKERS) $(PLACES)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.unit.workloads.trainer.builders import a_job, attempt, events, quick_jax, stopped_in_epoch_2
+from tests.unit.workloads.trainer.builders import a_job, attempt, events, stopped_in_epoch_2
 from trainplan.workloads.job import OptimizerSpec, TrainingJob
 from trainplan.workloads.trainer.devices import DeviceKind, Devices
 from trainplan.workloads.trainer.errors import BadInputError
@@ -83,33 +80,6 @@ def test_a_run_in_parts_goes_on_where_it_was_stopped(tmp_path: Path, tensorflow:
     assert events(tmp_path / "cut", 2, "start")[0]["resumed_from_step"] == STEPS_PER_EPOCH + 1
     assert events(tmp_path / "cut", 2, "end")[0]["step"] == 2 * STEPS_PER_EPOCH
     assert_alike(weights(tensorflow, tmp_path / "cut"), weights(tensorflow, tmp_path / "whole"))
-
-
-@pytest.mark.train
-@pytest.mark.parametrize("framework", ["jax", "torch"])
-def test_the_other_frameworks_accumulate_too(tmp_path: Path, framework: str) -> None:
-    """In a process of its own: one process trains on one framework."""
-    if importlib.util.find_spec(framework) is None:
-        pytest.skip(f"{framework} is not installed")
-    program = (
-        "import sys, numpy, keras; from pathlib import Path\n"
-        "from tests.unit.workloads.trainer.test_accumulate import plain_job, attempt, assert_alike, SGD\n"
-        "folder = Path(sys.argv[1])\n"
-        "for name, accumulate in (('whole', 1), ('parts', 4)):\n"
-        "    attempt(plain_job(framework=sys.argv[2], accumulate=accumulate), folder / name)\n"
-        "one, other = (keras.models.load_model(folder / name / 'output/model.keras') for name in ('parts', 'whole'))\n"
-        "assert_alike(one.get_weights(), other.get_weights())\n"
-    )
-    command = [sys.executable, "-c", program, str(tmp_path), framework]
-    environment = {"KERAS_BACKEND": framework, **quick_jax(tmp_path.parent)}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=_environment(environment))
-    assert done.returncode == 0, done.stderr[-2000:]
-
-
-def _environment(more: dict[str, str]) -> dict[str, str]:
-    import os
-
-    return {**os.environ, "PYTHONPATH": ".", **more}
 
 
 def test_parts_show_the_same_images_in_the_same_order() -> None:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.conftest import ROOT
-from tests.unit.workloads.trainer.builders import a_job, attempt, events, quick_jax
+from tests.unit.workloads.trainer.builders import a_job, attempt, events
 from trainplan.workloads.job import Framework
 
 DEEP = {"layers": [8, 8, 8, "M", 16, 16, 16, "M"], "batch_norm": True, "dense": [], "dropout": 0.0}
@@ -37,7 +32,7 @@ def test_a_deep_network_is_tested_as_it_was_trained_after_44_steps(tmp_path: Pat
 
 
 def check_averages(framework: Framework) -> None:
-    """In a process of its own: the averages of all layers are those of all images, and nothing else is changed."""
+    """The averages of all layers are those of all images, and nothing else is changed."""
     from trainplan.workloads.trainer.backend import load
     from trainplan.workloads.trainer.batch_norm import fit_momentum, renew
 
@@ -83,25 +78,8 @@ def check_averages(framework: Framework) -> None:
     assert np.isfinite(keras.ops.convert_to_numpy(model(batches[0][0]))).all()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("framework", list(Framework))
-def test_averages_are_those_of_the_images_on_each_framework(tmp_path: Path, framework: Framework) -> None:
-    for needed in (framework.value, "keras"):
-        if importlib.util.find_spec(needed) is None:
-            pytest.skip(f"{needed} is not installed")
-    program = (
-        "import sys\n"
-        "from tests.unit.workloads.trainer.test_batch_norm import check_averages\n"
-        "from trainplan.workloads.job import Framework\n"
-        "check_averages(Framework(sys.argv[1]))\n"
-    )
-    environment = {**os.environ, "JAX_PLATFORMS": "cpu", **quick_jax(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-c", program, framework.value],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+@pytest.mark.train
+@pytest.mark.filterwarnings("default")
+@pytest.mark.usefixtures("tensorflow")
+def test_averages_are_those_of_the_images() -> None:
+    check_averages(Framework.TENSORFLOW)
