@@ -64,7 +64,9 @@ def _check_words(words: list[object]) -> None:
         raise ValueError(f"holds more than {MOST_ARGUMENTS} arguments")
     for word in words:
         if not isinstance(word, Scalar):
-            raise ValueError("an argument is a text, a number, true or false")
+            raise ValueError(
+                "an argument is a text, a number, true or false; a mapping is written as text: '{\"a\": 1}'"
+            )
         text = str(word)
         if len(text) > _MOST_ARGUMENT_CHARACTERS or has_control_characters(text):
             raise ValueError("an argument is one line of at most 4,096 characters")
@@ -103,7 +105,8 @@ class Option(Value):
 
     `takes` is what stands behind its name: a value; nothing where it sets true (`flag`) or false (`off`); nothing where
     `off` is the name that sets false (`pair`). `place` is a value without a name; `unknown` an action of its own.
-    `many`: a list is words behind one name, or the name with each value. `truth` are its words for true and false,
+    `many`: a list is words behind one name (`count` of them, where that is not 0), or the name with each value. `truth`
+    are its words for true and false,
     () where none has to mean them. `default` is the value without the option, as `if` takes it. A value that is a
     `number`, or one of `choices`, is refused by the script where it is none; one that `is_needed` has to be written.
     """
@@ -113,6 +116,7 @@ class Option(Value):
     takes: Literal["value", "flag", "off", "pair", "place", "unknown"] = "value"
     off: str = ""
     many: Literal["", "words", "repeated"] = ""
+    count: int = 0
     truth: tuple[str, str] | tuple[()] = ()
     default: Literal["", "none", "true", "false", "other"] = "other"
     number: Literal["", "int", "float"] = ""
@@ -267,6 +271,7 @@ def _words(name: str, value: Argument, options: Sequence[Option]) -> tuple[str, 
         if option.takes in ("flag", "off", "pair"):
             raise ValueError(f"{written} of the script takes no value; write true or false")
         _refuse_value(written, option, argument_text(value))
+        _refuse_count(written, option, 1)
         return (argument_text(value),) if option.takes == "place" else (written, argument_text(value))
     if option.takes in ("value", "place"):
         return (*(() if option.takes == "place" else (written,)), _truth_word(written, option, value=value))
@@ -284,6 +289,12 @@ def _refuse_value(written: str, option: Option, text: str) -> None:
     except ValueError:
         what = "a whole number" if option.number == "int" else "a number"
         raise ValueError(f"{written} of the script takes {what}") from None
+
+
+def _refuse_count(written: str, option: Option, count: int) -> None:
+    """Raises ValueError for another number of values than the script's parser takes."""
+    if option.count and count != option.count and option.many == "words":
+        raise ValueError(f"{written} of the script takes {option.count} values, not {count}")
 
 
 def _written(name: str, option: Option) -> str:
@@ -313,6 +324,9 @@ def _words_of_list(written: str, values: tuple[Scalar, ...], option: Option) -> 
         _truth_word(written, option, value=value) if isinstance(value, bool) else argument_text(value)
         for value in values
     ]
+    _refuse_count(written, option, len(words))
+    for word in words:
+        _refuse_value(written, option, word)
     if option.takes == "place":
         return tuple(words)
     return (written, *words) if option.many == "words" else tuple(text for word in words for text in (written, word))
@@ -338,8 +352,8 @@ def _words_of_flag(written: str, same: Sequence[Option], *, target: bool) -> tup
     if any(one.default == ("true" if target else "false") or (not target and one.default == "none") for one in same):
         return ()
     raise ValueError(
-        f"no option of the script makes {written} {str(target).lower()}; declare it with "
-        "action=argparse.BooleanOptionalAction, and leave it out until then"
+        f"no option of the script makes {written} {str(target).lower()}; declare it with action="
+        f"argparse.BooleanOptionalAction (click: {written}/--no-{written.lstrip('-')}), and leave it out until then"
     )
 
 

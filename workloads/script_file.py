@@ -35,7 +35,8 @@ MOST_REQUIREMENTS_BYTES = 256 * 1024
 # The expression of the specification (packaging.python.org, inline script metadata, read 2026-11-26).
 _BLOCK = re.compile(r"(?m)^# /// (?P<type>[a-zA-Z0-9-]+)$\s(?P<content>(^#(| .*)$\s)+)^# ///$")
 # A name with extras, versions and a marker (packaging.python.org, dependency specifiers): no address, folder or option.
-_VERSION = r"(~=|===?|!=|<=|>=|<|>)\s*[^\s,;()@/:\\=<>~]+"
+# Without +: of such versions (2.1.0+cu118) the Python Package Index takes none.
+_VERSION = r"(~=|===?|!=|<=|>=|<|>)\s*[^\s,;()@/:\\=<>~+]+"
 _VERSIONS = rf"{_VERSION}(\s*,\s*{_VERSION})*\s*,?"
 _REQUIREMENT = re.compile(
     rf"[A-Za-z0-9][\w.-]*\s*(\[[\w\s,.-]*\])?\s*({_VERSIONS}|\(\s*{_VERSIONS}\s*\))?\s*(;[^@/:\\]*)?", re.ASCII
@@ -100,6 +101,8 @@ def read_script_file(path: Path, folder: Path | None = None, words: Iterable[str
     if not isinstance(requires, str) or not _REQUIRES_PYTHON.fullmatch(requires) or len(requires) > 100:
         raise JobFileError(f"{path}: requires-python has to be versions of Python", 'for example ">=3.11"')
     _refuse_notebook_lines(tree, path)
+    _refuse_relative_imports(tree, path)
+    _refuse_other_sources(metadata, texts or (), path)
     top = path.absolute().parent if folder is None else folder
     at = PurePosixPath(path.absolute().relative_to(top.absolute()).as_posix())
     texts_there = _with_neighbours(at, source, tree, top)
@@ -137,6 +140,31 @@ def _refuse_notebook_lines(tree: ast.Module, path: Path) -> None:
             "take out what were lines of % and ! in the notebook; packages that they installed belong under "
             "requirements",
         )
+
+
+def _refuse_other_sources(metadata: dict[str, Any], dependencies: Iterable[str], path: Path) -> None:
+    """Raises JobFileError where uv takes a dependency from elsewhere: the released package of its name is another."""
+    uv = metadata.get("tool", {}).get("uv", {})
+    sources = uv.get("sources", {}) if isinstance(uv, dict) else {}
+    names = {re.split(r"[^\w.-]", text.strip(), maxsplit=1)[0].lower().replace("_", "-") for text in dependencies}
+    for name in sources if isinstance(sources, dict) else ():
+        if name.lower().replace("_", "-") in names:
+            raise JobFileError(
+                f"{path}: [tool.uv.sources] takes {name} from elsewhere, and released packages alone can be locked",
+                "name a released version of it under dependencies, or put its files beside the script",
+            )
+
+
+def _refuse_relative_imports(tree: ast.Module, path: Path) -> None:
+    """Raises JobFileError for `from .models import …` at the top of the script: Python gives a script no package."""
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.level:
+            dots = "." * node.level
+            raise JobFileError(
+                f"{path}, line {node.lineno}: a script has no package, so that from {dots}{node.module or ''} ends it",
+                "import by the module's name, beside the script (from models import …) or from the folder that travels "
+                "(script: {file: pkg/train.py, folder: .} and from pkg.models import …)",
+            )
 
 
 def _travelling(
@@ -187,7 +215,8 @@ def _parsed(raw: bytes, path: Path) -> tuple[str, ast.Module]:
     try:
         source = raw.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError:
-        raise JobFileError(f"{path} is not a text file in UTF-8", "is this the right file?") from None
+        hint = "save it as UTF-8, without a line of its own about its encoding (# -*- coding: …)"
+        raise JobFileError(f"{path} is not a text file in UTF-8", hint) from None
     if len(source) > MOST_SOURCE_CHARACTERS:
         raise JobFileError(f"{path} has more than {MOST_SOURCE_CHARACTERS // 1024} KiB", "is this the right file?")
     refuse_secrets(source, path)
@@ -239,8 +268,8 @@ def refuse_requirement(requirement: str, source: str) -> None:
     if not is_requirement(requirement):
         raise JobFileError(
             f"{source}: {requirement[:200]!r} cannot be locked: it is no package with its versions",
-            "name a released package, such as pandas>=2 or pandas==2.2.3; addresses, folders and conda's lines are not "
-            "taken",
+            "name a released package, such as pandas>=2 or pandas==2.2.3; addresses, folders, versions with + and "
+            "conda's lines are not taken",
         )
 
 
@@ -260,6 +289,10 @@ def read_requirements(path: Path) -> tuple[str, ...]:
         text = raw.decode("utf-8-sig" if encoding == "utf-8" else encoding)
     except UnicodeDecodeError:
         raise JobFileError(f"{path} is not a text file in UTF-8 or UTF-16", "save it as UTF-8") from None
+    if path.suffix in (".yml", ".yaml", ".toml", ".lock") or path.name == "Pipfile":
+        hint = "write the packages into a requirements.txt, one a line, such as pandas>=2"
+        raise JobFileError(f"{path} is no list of pip's", hint)
+    text = re.sub(r"\\\r?\n", "", text)  # a line that goes on
     lines = [re.sub(r"(^|\s)#.*", "", line).strip() for line in text.splitlines()]
     for line in lines:
         if line.startswith("-") or line.endswith("\\"):

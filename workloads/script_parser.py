@@ -54,7 +54,10 @@ def _options(call: ast.Call, functions: dict[str, ast.FunctionDef], defaults: di
         if kind in _ABSL_TRUTH:
             yield Option(names=names, dest=texts[0], takes="pair", off=f"--no{texts[0]}")
         else:
-            yield Option(names=names, dest=texts[0], many="words" if kind.startswith("DEFINE_multi") else "")
+            several = kind.startswith("DEFINE_multi")
+            number = "int" if kind == "DEFINE_integer" else "float" if kind == "DEFINE_float" else ""
+            choices = _choices(call.args[2]) if kind == "DEFINE_enum" and len(call.args) > 2 else ()
+            yield Option(names=names, dest=texts[0], many="words" if several else "", number=number, choices=choices)
 
 
 def _of_argparse(
@@ -83,6 +86,7 @@ def _of_argparse(
         **known | {"default": default or "none"},
         takes="place" if is_place else "value",
         many=many,
+        count=_count(nargs),
         truth=_truth(words.get("type"), words.get("choices"), functions),
         number=_number(words.get("type")),
         choices=_choices(words.get("choices")),
@@ -109,7 +113,25 @@ def _of_click(texts: list[str], words: dict[str, ast.expr], functions: dict[str,
     is_truth = name_of(kind) in ("bool", "BOOL") or (kind is None and default in ("true", "false"))
     truth = _LOWER if is_truth else _truth(kind, None, functions)
     is_needed = _default(words.get("required")) == "true" and not words.keys() & {"prompt", "envvar"}
-    return Option(**known, many=many, truth=truth, default=default or "none", number=_number(kind), is_needed=is_needed)
+    choices = (
+        _choices(kind.args[0]) if isinstance(kind, ast.Call) and name_of(kind.func) == "Choice" and kind.args else ()
+    )
+    return Option(
+        **known,
+        many=many,
+        count=0 if several else _count(words.get("nargs")),
+        truth=truth,
+        default=default or "none",
+        number=_number(kind),
+        choices=choices,
+        is_needed=is_needed,
+    )
+
+
+def _count(nargs: ast.expr | None) -> int:
+    """Of the values that an option takes, where it is a fixed number; 0 else."""
+    value = nargs.value if isinstance(nargs, ast.Constant) else None
+    return value if isinstance(value, int) and 0 < value <= _MOST_NAME else 0
 
 
 def _number(kind: ast.expr | None) -> Literal["", "int", "float"]:

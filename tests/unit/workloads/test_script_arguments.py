@@ -210,3 +210,22 @@ def test_a_value_that_a_parser_refuses_is_refused_here(declared: str, value: Any
     (problem,) = argument_problems({"name": value}, options)
     assert message in problem
     assert not [*argument_problems({"name": "sgd" if "choices" in declared else 3}, options)]
+
+
+@pytest.mark.parametrize(
+    ("declared", "value", "message"),
+    [
+        ("p.add_argument('--name', nargs=2, type=float)", (0.9,), "takes 2 values, not 1"),
+        ("p.add_argument('--name', nargs=2, type=float)", 0.9, "takes 2 values, not 1"),
+        ("p.add_argument('--name', nargs='+', type=int)", (1, "a"), "takes a whole number"),
+        ("click.option('--name', nargs=2)", (1, 2, 3), "takes 2 values, not 3"),
+        ("click.option('--name', type=click.Choice(['sgd', 'adam']))", "lion", "takes one of sgd, adam"),
+        ("flags.DEFINE_enum('name', 'sgd', ['sgd', 'adam'], '')", "lion", "takes one of sgd, adam"),
+        ("flags.DEFINE_integer('name', 3, '')", 0.5, "takes a whole number"),
+    ],
+)
+def test_each_value_of_a_list_and_their_number_are_held_against_the_parser(
+    declared: str, value: Any, message: str
+) -> None:
+    (problem,) = argument_problems({"name": value}, options_of([ast.parse(declared)]))
+    assert message in problem

@@ -116,6 +116,12 @@ def test_work_that_was_measured_is_no_part_of_it(tmp_path: Path) -> None:
         ("script: train.py\n", "def (:\n", "line 1: not valid Python"),
         ("script: train.py\n", BLOCK + "\n" + BLOCK, "2 blocks of metadata"),
         ("script: train.py\n", "x = 1\nget_ipython().system('pip install a')\n", "line 2: get_ipython() is there in a"),
+        ("script: train.py\n", "from .models import Net\n", "line 1: a script has no package"),
+        (
+            "script: train.py\n",
+            '# /// script\n# dependencies = ["A_b>=1"]\n# [tool.uv.sources]\n# a-b = {git = "https://x"}\n# ///\n',
+            "[tool.uv.sources] takes a-b from elsewhere",
+        ),
         ("script: train.py\n", "# /// script\n# dependencies = 3\n# ///\n", "list of texts"),
         ("script: train.py\n", "# /// script\n# = 3\n# ///\n", "not valid TOML"),
         ("script: train.py\n", '# /// script\n# [tool.trainplan]\n# script = "x.py"\n# ///\n', "names a script"),
@@ -286,11 +292,31 @@ def test_requirements_are_read_in_the_encodings_that_pip_reads(tmp_path: Path, e
 
 @pytest.mark.parametrize(
     "line",
-    ["git+https://github.com/a/b", "b @ git+https://x/y", "numpy=1.26.0=py310h5f9d8c6_0", "./folder", "numpy=1.2"],
+    [
+        "git+https://github.com/a/b",
+        "b @ git+https://x/y",
+        "numpy=1.26.0=py310h5f9d8c6_0",
+        "./folder",
+        "numpy=1.2",
+        "torch==2.1.0+cu118",
+    ],
 )
 def test_what_cannot_be_locked_is_refused_when_the_job_is_read(tmp_path: Path, line: str) -> None:
     needs = {"needs.txt": f"{line}\n"}
     assert "cannot be locked" in refused(write(tmp_path, "script: train.py\nrequirements: needs.txt\n", **needs))
+
+
+def test_a_requirement_may_go_on_in_the_next_line(tmp_path: Path) -> None:
+    needs = {"needs.txt": "numpy \\\n  >=1.20\nrich\n"}
+    read = read_job(write(tmp_path, "script: train.py\nrequirements: needs.txt\n", **needs)).read_script
+    assert read is not None
+    assert [one.split() for one in read.dependencies] == [["numpy", ">=1.20"], ["rich"]]
+
+
+def test_lists_of_other_programs_are_named_as_such(tmp_path: Path) -> None:
+    needs = {"environment.yml": "dependencies:\n  - python=3.9\n"}
+    path = write(tmp_path, "script: train.py\nrequirements: environment.yml\n", **needs)
+    assert "environment.yml is no list of pip's" in refused(path)
 
 
 def test_options_of_pip_are_refused(tmp_path: Path) -> None:
