@@ -96,11 +96,10 @@ def _estimated(cells: dict[str, str], predictor: Predictor) -> WholeRun:
     return WholeRun(cells=cells, hours=hours, low=low, high=high)
 
 
-def whole_run_lines() -> list[str]:
-    """A table and what it shows, for docs/accuracy.md."""
+def run_lines() -> list[str]:
+    """A table of every run, for the terminal."""
     lines = ["| run | published h | estimated h | ratio | interval h | inside |", "|---|---|---|---|---|---|"]
-    runs = whole_runs()
-    for run in runs:
+    for run in whole_runs():
         cells = run.cells
         what = f"{cells['model']}, {cells['epochs']} epochs, {cells['device_count']} x {cells['device']}, "
         what += f"{cells['precision']}, {cells['framework']}"
@@ -108,6 +107,24 @@ def whole_run_lines() -> list[str]:
             f"| {cells['id']}: {what} | {float(cells['hours']):.3g} | {run.hours:.3g} | {run.ratio:.2f} "
             f"| {run.low:.3g} - {run.high:.3g} | {'yes' if run.is_inside else 'no'} |"
         )
+    return lines
+
+
+def whole_run_lines() -> list[str]:
+    """A table by source and what it shows, for docs/accuracy.md."""
+    runs = whole_runs()
+    lines = [
+        "| source | runs | networks | devices | estimated over published: median | least | most | inside |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for source in dict.fromkeys(_source(run) for run in runs):
+        of_source = [run for run in runs if _source(run) == source]
+        ratios = [run.ratio for run in of_source]
+        nets = ", ".join(dict.fromkeys(run.cells["model"] for run in of_source))
+        devices = ", ".join(dict.fromkeys(f"{run.cells['device_count']} x {run.cells['device']}" for run in of_source))
+        inside = sum(run.is_inside for run in of_source)
+        figures = " | ".join(f"{figure:.2f}" for figure in (median(ratios), min(ratios), max(ratios)))
+        lines.append(f"| {source} | {len(of_source)} | {nets} | {devices} | {figures} | {inside} of {len(of_source)} |")
     off = [abs(math.log(run.ratio)) for run in runs]
     far = sum(one > math.log(_FAR) for one in off)
     summary = (
@@ -117,9 +134,13 @@ def whole_run_lines() -> list[str]:
     return [*lines, "", summary]
 
 
+def _source(run: WholeRun) -> str:
+    return run.cells["id"].partition("-")[0]
+
+
 def main() -> int:
-    """Prints the table."""
-    print("\n".join(whole_run_lines()))  # noqa: T201
+    """Prints the tables."""
+    print("\n".join([*run_lines(), "", *whole_run_lines()]))  # noqa: T201
     return 0
 
 
