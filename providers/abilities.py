@@ -157,6 +157,15 @@ class EndTeller(Protocol):
 
 
 @runtime_checkable
+class ReclaimTeller(Protocol):
+    """What some providers can do besides: tell whether they took back a spot machine that `get` has forgotten."""
+
+    def was_taken_back(self, ref: InstanceRef) -> bool:
+        """Whether a record says so. Raises ProviderError."""
+        ...
+
+
+@runtime_checkable
 class DeletionTeller(Protocol):
     """What some providers can do besides: tell when the deletion of a machine began that `get` has forgotten. It may
     have been taken away before."""

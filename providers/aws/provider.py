@@ -32,7 +32,7 @@ from trainplan.providers.aws.settings import PROVIDER, SCHEDULE_GROUP, STOP_POLI
 from trainplan.providers.aws.setup import AwsSetUp
 from trainplan.providers.aws.setup_steps import StandingResources
 from trainplan.providers.aws.stop import ENDS, stop_check
-from trainplan.providers.aws.trail import ended_at
+from trainplan.providers.aws.trail import ended_at, was_evicted
 from trainplan.providers.base import (
     Check,
     Instance,
@@ -248,6 +248,10 @@ class AwsProvider:
     def ended_at(self, ref: InstanceRef) -> datetime | None:
         """By CloudTrail's history of events (trainplan.providers.abilities.EndTeller)."""
         return ended_at(self.api, ref.region, ref.id, self.now_of())
+
+    def was_taken_back(self, ref: InstanceRef) -> bool:
+        """By CloudTrail's history of events (trainplan.providers.abilities.ReclaimTeller)."""
+        return was_evicted(self.api, ref.region, ref.id, self.now_of())
 
     def off_within(self) -> timedelta:
         """A machine ends itself by powering off (trainplan.providers.abilities.PromptEnder)."""

@@ -33,6 +33,12 @@ def ended_at(api: Api, region: str, instance_id: str, now: datetime) -> datetime
     return min((at for event in events if (at := _end_in(event, instance_id)) is not None), default=None)
 
 
+def was_evicted(api: Api, region: str, instance_id: str, now: datetime) -> bool:
+    """Whether EC2 took the instance back, by its record of spot interruptions. Raises ProviderError."""
+    events = _events(api, region, "EventName", _EVICTED, now)
+    return any(_end_in(event, instance_id) is not None for event in events)
+
+
 def _events(api: Api, region: str, key: str, value: str, now: datetime) -> Iterator[Mapping[str, Any]]:
     parameters: dict[str, Any] = {
         "LookupAttributes": [{"AttributeKey": key, "AttributeValue": value}],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -21,7 +22,7 @@ from trainplan.planner.runs.provider_clock import tells_time
 from trainplan.planner.runs.run import Attempt, Phase, Run
 from trainplan.pricing.offers import Market
 from trainplan.providers import interrupts
-from trainplan.providers.abilities import SpotScout
+from trainplan.providers.abilities import ReclaimTeller, SpotScout
 from trainplan.providers.base import EndKind, Instance, InstanceState, Provider
 from trainplan.providers.errors import InstanceNotFoundError, ProviderError, ThrottledError, TransientError
 
@@ -73,6 +74,8 @@ class Observer:
             instance = _instance(provider, run)
             interrupts.ask()
             end_kind = recorded_end(provider.store(run.run_id), attempt.number, instance)
+            if instance is None and end_kind is None and _was_taken_back(provider, attempt):
+                end_kind = EndKind.RECLAIMED
             if instance is not None and end_kind is None and run.phase is Phase.BOOTING:
                 instance = _with_its_refusal(provider, instance, recorder)
             spot_up = self._spot_hint(provider, run, now)
@@ -221,6 +224,16 @@ def _instance(provider: Provider, run: Run) -> Instance | None:
         return provider.get(ref) if ref is not None else None
     except InstanceNotFoundError:
         return None
+
+
+def _was_taken_back(provider: Provider, attempt: Attempt) -> bool:
+    """Whether a record of the provider says so of a spot machine that is gone; one that cannot be read says nothing."""
+    is_spot = attempt.target is not None and attempt.target.offer.market is Market.SPOT
+    if attempt.ref is None or not is_spot or not isinstance(provider, ReclaimTeller):
+        return False
+    with suppress(ProviderError):
+        return provider.was_taken_back(attempt.ref)
+    return False
 
 
 def _with_its_refusal(provider: Provider, instance: Instance, recorder: Recorder) -> Instance:

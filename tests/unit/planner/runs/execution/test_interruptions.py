@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,6 +29,7 @@ from tests.doubles.fake_machine import (
     trains_at,
     trains_well,
 )
+from tests.doubles.fake_provider import FakeProvider
 from tests.unit.planner.runs.execution.followed import placements
 from trainplan.planner.runs.decision.next_action import TIMER_GRACE
 from trainplan.planner.runs.directory.signs import BOOT_LIMIT
@@ -35,7 +37,8 @@ from trainplan.planner.runs.events import Message, PhaseReached, TrainerStarted
 from trainplan.planner.runs.execution.executor import ended_error
 from trainplan.planner.runs.run import Outcome, Phase, Run
 from trainplan.planner.runs.targets import Target
-from trainplan.providers.base import EndKind
+from trainplan.pricing.grades import Market
+from trainplan.providers.base import EndKind, InstanceRef
 from trainplan.providers.errors import CapacityError, CredentialsError, TransientError
 from trainplan.workloads.job import OnSlow
 from trainplan.workloads.output_files import STOPPED_FOR_GOOD
@@ -84,6 +87,25 @@ def test_where_spot_was_just_taken_back_the_run_does_not_go(desk: Desk) -> None:
     desk.scripts(ends_after(EndKind.RECLAIMED, 10), ends_after(EndKind.RECLAIMED, 10), trains_well)
     run, _ = desk.launch(targets=[A, B, C])
     assert placements(run) == ["a", "b", "c"]
+
+
+class WithRecord(FakeProvider):
+    """Has a record of what it took back."""
+
+    def was_taken_back(self, ref: InstanceRef) -> bool:
+        return ref.id.endswith("-1")
+
+
+@pytest.mark.parametrize(("market", "end"), [("spot", EndKind.RECLAIMED), ("on_demand", EndKind.LOST)])
+def test_a_spot_machine_that_is_gone_was_taken_back_where_a_record_says_so(
+    tmp_path: Path, market: str, end: EndKind
+) -> None:
+    desk = Desk(tmp_path)
+    desk.provider = WithRecord(desk.clock)
+    desk.scripts(disappears, trains_well)
+    run, _ = desk.launch(targets=[a_target(zone=zone, market=Market(market)) for zone in "ab"])
+    assert (run.attempts[0].end, run.outcome) == (end, Outcome.SUCCEEDED)
+    desk.close()
 
 
 def test_with_one_placement_alone_it_waits_until_that_may_have_room_again(desk: Desk) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -49,6 +50,8 @@ def test_a_spot_machine_that_was_taken_back_is_found(provider: TimedAws, double:
     told = provider.ended_at(ref)
     assert told is not None
     assert abs(told - at) <= timedelta(seconds=1)
+    assert provider.was_taken_back(ref)
+    assert not provider.was_taken_back(replace(ref, id=OTHER))
 
 
 def test_a_machine_that_powered_itself_off_has_left_no_event(provider: TimedAws, double: remote.Double) -> None:
