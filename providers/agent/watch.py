@@ -100,6 +100,8 @@ class AttemptWatch:
 
     def _stop(self) -> None:
         if self.ending is not None:
+            if self.ending.state == "stopped" and self.training:
+                self._pass_on_that_it_is_for_good()  # it was a move, and a person has stopped the run meanwhile
             return
         try:
             self._machine.store.get(STOP)

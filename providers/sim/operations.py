@@ -214,8 +214,9 @@ class Operations:
 
     def _stop_training(self, request: Mapping[str, Any]) -> dict[str, Any]:
         machine = self._machine(request)
-        if machine.live and machine.asked_at is None:
-            self._world.put(replace(machine, asked_at=self._world.now, course=self._marked(machine.course)))
+        if machine.live:
+            asked_at = machine.asked_at or self._world.now
+            self._world.put(replace(machine, asked_at=asked_at, course=self._marked(machine.course)))
         return {}
 
     def _marked(self, course: Course | None) -> Course | None:

@@ -423,7 +423,9 @@ def _still_training(run: Run, look: Look, instance: Instance, now: datetime) -> 
     # It waits in the provider's queue: no trainer is there that could write a checkpoint.
     if wants_end and not instance.bills:
         return _after_training(run, EndKind.STOPPED, "stopped while it waited for a machine")
-    if wants_end and instance.state is not InstanceState.STOPPING:
+    # One that is ending for a move is told once more where a person stops the run meanwhile: that is for good.
+    is_told = instance.state is InstanceState.STOPPING and (run.stop_asked is None or look.told_to_stop_at is not None)
+    if wants_end and not is_told:
         return AskToStop()
     if look.speed is not None and is_to_compare(run) and not wants_end:
         comparison = compare(run, look.speed, look.trained.step, look.refusals, now)

@@ -228,11 +228,14 @@ class FakeTrainer:
     ignores_term: bool = False
     silent: bool = False
     is_script: bool = False
+    seconds_to_end: float = 0.0
+    """From SIGTERM on."""
     device_kind: str = "gpu"
     exit_code: int = 0
     step: int = 0
     done_steps: list[int] = field(default_factory=list)
     _began: float = 0.0
+    _asked: float | None = None
     _first: int = 0
 
     def begin(self) -> None:
@@ -247,6 +250,9 @@ class FakeTrainer:
         return self.run_dir / "attempts" / str(self.attempt)
 
     def live(self, now: float) -> None:
+        if self._asked is not None and now >= self._asked + self.seconds_to_end:
+            self.seconds_to_end, self._asked = 0.0, None
+            self.term()
         while self.docker.state == "running" and not self.silent and self._began + self.step - self._first + 1 <= now:
             self.step += 1
             self.done_steps.append(self.step)
@@ -257,6 +263,9 @@ class FakeTrainer:
                 self.finish()
 
     def term(self) -> None:
+        if self.seconds_to_end:
+            self._asked = self.docker.clock.instant
+            return
         if self.docker.state == "running" and not self.ignores_term:
             self.checkpoint()
             if self.is_script and (self.folder / STOPPED_FOR_GOOD).exists():

@@ -131,6 +131,15 @@ def test_what_a_script_saved_is_stored_where_a_person_stops_it_for_good(rented: 
     assert checkpoints(rented.store)[-1] == f"step-{rented.trainer.step:08}"
 
 
+def test_a_stop_for_good_that_comes_while_it_ends_for_a_move_is_heard(rented: Rented) -> None:
+    rented.trainer.total_steps, rented.trainer.is_script, rented.trainer.seconds_to_end = 1000, True, 60.0
+    rented.at(60, lambda: rented.store.objects.update({watch.STOP: b""}))
+    rented.at(100, lambda: rented.store.objects.update({f"attempts/1/{STOPPED_FOR_GOOD}": b"stopped by a person\n"}))
+    ending = rented.run()
+    assert (ending.state, ending.exit_code) == ("done", 77)
+    assert "output/manifest.json" in rented.store.objects
+
+
 def test_the_mark_of_a_stop_is_not_written_through_a_link_of_the_container(rented: Rented, tmp_path: Path) -> None:
     rented.trainer.total_steps = 1000
     (tmp_path / "elsewhere").mkdir()

@@ -74,7 +74,9 @@ CASES: list[tuple[dict[str, Any], Look, datetime, Action]] = [
     ({}, Look(instance=STOPPING), SOON, Wait()),
     (STOP_REQUEST, Look(instance=PENDING), SOON, AskToStop()),
     (STOP_REQUEST, Look(instance=WORKING), SOON, AskToStop()),
-    (STOP_REQUEST, Look(instance=STOPPING), SOON, Wait()),
+    # One that ends already is told that it is for good.
+    (STOP_REQUEST, Look(instance=STOPPING), SOON, AskToStop()),
+    (STOP_REQUEST, Look(instance=STOPPING, told_to_stop_at=NOON), SOON, Wait()),
     # It waits for a machine, which nobody need be asked to stop.
     ({}, Look(instance=QUEUED), SOON, Wait()),
     (STOP_REQUEST, Look(instance=QUEUED), SOON, End(Outcome.STOPPED, "stopped while it waited for a machine")),

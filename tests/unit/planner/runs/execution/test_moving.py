@@ -93,6 +93,6 @@ def test_nothing_is_decided_of_the_market_of_a_run_that_stops(wish: dict[str, An
     some = Trained(step=40, checkpoint_step=30)
     late = NOON + timedelta(hours=2, minutes=16)
     trains, stops = (an_instance(state) for state in (InstanceState.RUNNING, InstanceState.STOPPING))
-    look = Look(instance=trains, trained=some, sign=Sign(late, trains=True))
+    look = Look(instance=trains, trained=some, sign=Sign(late, trains=True), told_to_stop_at=late)
     assert isinstance(next_action(run, look, late), Move), "without the wish it would leave"
     assert next_action(replace(run, **wish), replace(look, instance=stops), late) == Wait()
