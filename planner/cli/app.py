@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from trainplan.planner import __version__
 from trainplan.planner.cli.completion import words_typed
@@ -58,8 +57,8 @@ _CORE = {
 }
 _CORE_COMMANDS = {name: summary for group in _CORE.values() for name, summary in group.items()}
 
-# Typer exports one of click's error classes; its base is every error in how a command was typed.
-_UsageError: type[Exception] = typer.BadParameter.__bases__[0]
+_errors = import_module(typer.BadParameter.__module__)
+"""Click's classes of errors in how a command was typed, of which Typer exports one. Typer may bring its own click."""
 
 
 @cache
@@ -84,7 +83,40 @@ def commands() -> dict[str, str]:
     return {name: summary for summaries in groups().values() for name, summary in summaries.items()}
 
 
-class _InOrder(TyperGroup):
+class _Command(TyperCommand):
+    """A command whose errors have their context, and a class each: click's of a word too many is none of its own."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        ctx.allow_extra_args = True
+        try:
+            rest = super().parse_args(ctx, args)
+        except _errors.UsageError as error:
+            error.ctx = error.ctx or ctx
+            raise
+        if rest and not ctx.resilient_parsing:
+            raise _refused(f"{ctx.command_path} has no place for: {' '.join(rest)}", ctx)
+        return rest
+
+
+class _Group(TyperGroup):
+    """A command with commands below it; as above."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name = args[0]
+        if self.get_command(ctx, name) is None and not name.startswith("-") and not ctx.resilient_parsing:
+            raise self._unknown(name, ctx)
+        return super().resolve_command(ctx, args)
+
+    def _unknown(self, name: str, ctx: Any) -> BadInputError:
+        message = f"there is no command {name!r}"
+        if ctx.parent is None and (known := commands().get(meant := _OTHER_COMMANDS.get(name.lower(), ""))):
+            return BadInputError(message, f"plan {meant}: {known}")
+        import difflib  # costs 5 ms, and only a mistake needs it
+
+        return _refused(message, ctx, next(iter(difflib.get_close_matches(name, self.commands, n=1)), ""))
+
+
+class _InOrder(_Group):
     """Commands in the order of `groups`, under their headings; Typer would list commands with sub-commands last."""
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -114,7 +146,7 @@ def command(arguments: list[str]) -> int:
     cli = _parser(*_commands_for(arguments))
     try:
         code = cli.main(args=arguments, prog_name="plan", standalone_mode=False)
-    except _UsageError as error:
+    except _errors.UsageError as error:
         raise _bad_usage(error) from None
     except typer.Exit as ending:
         return ending.exit_code
@@ -182,9 +214,11 @@ def _add(app: typer.Typer, name: str) -> None:
     module = import_module(extension.module if extension else f"trainplan.planner.cli.commands.{name}")
     summary = extension.summary if extension else _CORE_COMMANDS[name]
     if hasattr(module, "group"):
-        app.add_typer(module.group, name=name, help=summary)
+        for below in module.group.registered_commands:
+            below.cls = _Command
+        app.add_typer(module.group, name=name, help=summary, cls=_Group)
     else:
-        app.command(name, help=summary)(module.command)
+        app.command(name, cls=_Command, help=summary)(module.command)
 
 
 def _root(
@@ -205,23 +239,62 @@ def _is_of_a_job(option: str) -> bool:
     return option.removeprefix("--").removeprefix("no-").replace("-", "_") in OF_A_JOB
 
 
-def _bad_usage(error: Exception) -> BadInputError:
-    context = getattr(error, "ctx", None)
+def _bad_usage(error: Any) -> BadInputError:
+    context, option = error.ctx, getattr(error, "option_name", None)
     path = context.command_path if context is not None else "plan"
-    option = getattr(error, "option_name", None)
     if path in _AS_WRITTEN and option is not None and _is_of_a_job(option):
         message = f"{path} takes a job as its file has it; {option} is an option of plan estimate"
         return BadInputError(message, "change the job file; plan estimate JOB.yaml shows what a change would do")
-    message = error.format_message() if hasattr(error, "format_message") else str(error)
-    if message.startswith("Usage:"):  # a group that was typed without one of its commands brings its whole help
-        message = f"{path} needs a command"
-    near = _meant_option(option, context) if option is not None else ""
-    other = re.match(r"No such command '(.*?)'", message)
-    if other and path == "plan" and (known := commands().get(meant := _OTHER_COMMANDS.get(other[1].lower(), ""))):
-        return BadInputError(f"there is no command '{other[1]}'", f"plan {meant}: {known}")
-    is_group = hasattr(getattr(context, "command", None), "list_commands") or context is None
+    near = _meant_option(option, context) if isinstance(error, _errors.NoSuchOption) else ""
+    return _refused(_in_words(error, path), context, near)
+
+
+def _refused(message: str, context: Any, near: str = "") -> BadInputError:
+    path, command = ("plan", None) if context is None else (context.command_path, context.command)
+    is_group = command is None or hasattr(command, "list_commands")
     help_hint = f"{path} --help lists its {'commands' if is_group else 'options'}"
-    return BadInputError(_in_plain_words(message, path), f"did you mean {near}? {help_hint}" if near else help_hint)
+    return BadInputError(message, f"did you mean {near}? {help_hint}" if near else help_hint)
+
+
+def _in_words(error: Any, path: str) -> str:
+    """What is wrong in how a command was typed, by the class of the error and by what it carries."""
+    parameter = getattr(error, "param", None)
+    match error:
+        case _errors.NoSuchOption():
+            return f"there is no option {error.option_name}"
+        case _errors.BadOptionUsage():
+            known = error.ctx.command.params if error.ctx is not None else ()
+            flags = [
+                name for one in known if getattr(one, "is_flag", False) for name in (*one.opts, *one.secondary_opts)
+            ]
+            return f"{error.option_name} {'takes no' if error.option_name in flags else 'needs a'} value"
+        case _errors.MissingParameter() if parameter is not None:
+            return f"{_name_of(parameter)} is missing"
+        case _errors.BadParameter() if parameter is not None:
+            return f"{_name_of(parameter)}: {_why_refused(error)}"
+    if error.ctx is not None and hasattr(error.ctx.command, "list_commands"):
+        return f"{path} needs a command"
+    return str(error.message).rstrip(".")
+
+
+def _name_of(parameter: Any) -> str:
+    return str(parameter.opts[0] if parameter.param_type_name == "option" else parameter.metavar or parameter.name)
+
+
+def _why_refused(error: Any) -> str:
+    """Why a value was refused: pydantic, which Typer asks, has the kind of mistake and the limit."""
+    details = getattr(error.__cause__, "errors", list)()
+    kind, limits = (details[0]["type"], details[0].get("ctx", {})) if details else ("", {})
+    match kind:
+        case "greater_than_equal":
+            return f"must be at least {limits['ge']}"
+        case "less_than_equal":
+            return f"must be at most {limits['le']}"
+        case "int_parsing" | "int_from_float" | "int_type":
+            return "must be a whole number"
+        case "float_parsing" | "float_type":
+            return "must be a number"
+    return str(limits.get("error", error.message)).rstrip(".")
 
 
 _OTHER_COMMANDS = {
@@ -264,30 +337,3 @@ def _meant_option(option: str, context: Any) -> str:
         return ""
     # Nearer than names of models have to be: an option that is merely similar does something else.
     return next(iter(difflib.get_close_matches(option, known, n=1, cutoff=0.75)), "")
-
-
-_PLAIN_WORDS = (
-    (r"^Invalid value for '?(?P<name>[^':]+)'?: ", r"\g<name>: "),
-    (r"^Invalid value: ", ""),
-    (r": Value error, ", ": "),
-    (r"Input should be greater than or equal to (\S+)", r"must be at least \1"),
-    (r"Input should be less than or equal to (\S+)", r"must be at most \1"),
-    (r"Input should be a valid integer.*", "must be a whole number"),
-    (r"Input should be a valid number.*", "must be a number"),
-    (r"^Got unexpected extra arguments?(?:\(s\))? \((.*)\)$", r"{path} has no place for: \1"),
-    (r"^No such command '(.*?)'\.?", r"there is no command '\1'"),
-    (r"(?<=') Did you mean ", "; did you mean "),
-    (r"^No such option: (\S+)(?: .*)?$", r"there is no option \1"),
-    (r"^Option '?(\S+?)'? requires an argument$", r"\1 needs a value"),
-    (r"^Option '?(\S+?)'? does not take a value$", r"\1 takes no value"),
-    (r"^Missing argument '?(.*?)'?$", r"\1 is missing"),
-    (r"^Missing option '?(.*?)'?$", r"\1 is missing"),
-)
-"""What typer and pydantic say of a command line, and how it is said here."""
-
-
-def _in_plain_words(message: str, path: str) -> str:
-    text = message.rstrip(".")
-    for pattern, words in _PLAIN_WORDS:
-        text = re.sub(pattern, words.replace("{path}", path), text)
-    return text

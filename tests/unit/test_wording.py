@@ -21,7 +21,7 @@ from trainplan.providers.errors import CapacityError
 from trainplan.workloads.wording import Command, Option, Text, written_in
 
 ROOT = Path(__file__).parents[2]
-_PACKAGES = ("planner", "pricing", "providers", "workloads")
+_PACKAGES = ("extensions", "planner", "pricing", "providers", "workloads")
 _OWN_WORDS = ("planner/cli", "workloads/trainer/__main__.py", "providers/agent")
 """The command line itself, and programs with options of their own."""
 _OTHER_PROGRAM = re.compile(r"\b(?:aws|az|gcloud|hf|ibmcloud|trackio|curl|pip|python|srun|squeue|uv|sha256sum) .*")

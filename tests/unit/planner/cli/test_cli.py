@@ -45,6 +45,10 @@ VGG = ("--model", "vgg16", "--dataset", "cifar10")
 BAD_INPUT = [
     ("frobnicate", "there is no command 'frobnicate'", "plan --help"),
     ("train", "there is no command 'train'", "plan launch: Train a job"),
+    ("lanch", "there is no command 'lanch'", "did you mean launch? plan --help"),
+    ("prices sho", "there is no command 'sho'", "did you mean show? plan prices --help"),
+    ("prices check a b", "plan prices check has no place for: b", "plan prices check --help"),
+    ("setup --yes=1", "--yes takes no value", "plan setup --help"),
     ("--frobnicate", "there is no option --frobnicate", "plan --help"),
     ("estimate --frobnicate", "there is no option --frobnicate", "plan estimate --help"),
     ("estimate a.yaml b.yaml", "plan estimate has no place for: b.yaml", "plan estimate --help"),
