@@ -245,7 +245,7 @@ def _bad_usage(error: Any) -> BadInputError:
     if path in _AS_WRITTEN and option is not None and _is_of_a_job(option):
         message = f"{path} takes a job as its file has it; {option} is an option of plan estimate"
         return BadInputError(message, "change the job file; plan estimate JOB.yaml shows what a change would do")
-    near = _meant_option(option, context) if isinstance(error, _errors.NoSuchOption) else ""
+    near = _meant_option(error.option_name, context) if isinstance(error, _errors.NoSuchOption) else ""
     return _refused(_in_words(error, path), context, near)
 
 
@@ -283,7 +283,7 @@ def _name_of(parameter: Any) -> str:
 
 def _why_refused(error: Any) -> str:
     """Why a value was refused: pydantic, which Typer asks, has the kind of mistake and the limit."""
-    details = getattr(error.__cause__, "errors", list)()
+    details: list[dict[str, Any]] = getattr(error.__cause__, "errors", list)()
     kind, limits = (details[0]["type"], details[0].get("ctx", {})) if details else ("", {})
     match kind:
         case "greater_than_equal":
@@ -294,7 +294,8 @@ def _why_refused(error: Any) -> str:
             return "must be a whole number"
         case "float_parsing" | "float_type":
             return "must be a number"
-    return str(limits.get("error", error.message)).rstrip(".")
+        case _:
+            return str(limits.get("error", error.message)).rstrip(".")
 
 
 _OTHER_COMMANDS = {
