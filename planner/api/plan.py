@@ -101,6 +101,15 @@ class Offer:
         return f"<Offer {self.row}: {where}: {time} ({low} to {high}), {cost} ({cheap} to {dear})>"
 
 
+class Explanation(str):
+    """A text of several lines, which a notebook and a prompt show as lines."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
 class Lever(NamedTuple):
     """What one change of the job, or of the offer that is taken, would save.
 
@@ -214,14 +223,14 @@ class Plan(Sequence[Offer]):
         machine = self._forecast.this_machine
         is_here = str(row) == "0" or not self._forecast.candidates
         if self._this_machine is not None and machine is not None and is_here:
-            return f"this machine: {machine_line(machine)}"
+            return Explanation(f"this machine: {machine_line(machine)}")
         with library_call():
             ranks = {ranked.number: ranked.rank for ranked in self._forecast.candidates}
             rank = ranks.get(str(row))
             if rank is None:
                 raise BadInputError(f"there is no row {row}: the plan has {len(self)}", "rows count from 1")
             timed = self._asked.planned(self._asked.query._replace(limit=rank, explain_row=str(row)))
-        return explain(timed, timed.candidates[rank - 1])
+        return Explanation(explain(timed, timed.candidates[rank - 1]))
 
     def anew(self) -> Plan:
         """The same question again, as of now: with the prices, measurements and refusals that this home knows by then.

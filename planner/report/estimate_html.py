@@ -370,7 +370,8 @@ def _more(estimate: Mapping[str, Any]) -> Markup:
 def _advice(estimate: Mapping[str, Any]) -> Markup:
     lines: list[Content] = [*estimate["own_prices"], *estimate["advice"]]
     here = estimate["this_machine"]
-    if here is not None and (here["total_seconds"] or 0) <= LONGEST.total_seconds():
+    is_answer = not estimate["candidates"] and _this_machine(estimate)
+    if here is not None and not is_answer and (here["total_seconds"] or 0) <= LONGEST.total_seconds():
         lines.append(f"this machine ({here['name']}): {_own(here)}")
     lines += [f"{one['name']} of your own: {_own(one)}" for one in estimate["named_devices"]]
     return section("Advice", bullets(lines))

@@ -109,12 +109,16 @@ def table(rows: Table, caption: str, *, id_: str | None = None, row_attributes: 
         id_=id_,
         class_=" ".join(classes) or None,
     )
-    box = "scroll many" if len(rows.columns) > _FIT_A_PHONE else "scroll"
-    return tag("div", inner, class_=box, tabindex="0", role="region", aria_label=caption)
+    return tag("div", inner, class_=scroll_class(len(rows.columns)), tabindex="0", role="region", aria_label=caption)
 
 
 _FIT_A_PHONE = 3
 """Columns that a screen of 390 px holds; a table of more says there that it scrolls."""
+
+
+def scroll_class(columns: int) -> str:
+    """The class of the box of a table of so many columns of usual width."""
+    return "scroll many" if columns > _FIT_A_PHONE else "scroll"
 
 
 def _row(cells: Sequence[Content], value: str) -> str:

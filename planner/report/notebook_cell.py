@@ -11,11 +11,20 @@ if TYPE_CHECKING:
     from trainplan.planner.report.page import Page
 
 
+# Notebooks style every table: columns of equal width, whose texts are broken and stand to the right, and rows whose
+# background hides the shadow at the edge of what can be scrolled.
+_ABOVE_NOTEBOOK = """\
+:scope.trainplan table { table-layout: auto; }
+:scope.trainplan :is(th, td) { white-space: nowrap; text-align: left; }
+:scope.trainplan.trainplan tbody tr { background: none; }
+"""
+
+
 def cell(*blocks: Content) -> str:
     """The blocks below each other. A cell runs no script and loads nothing."""
     screen, _, _ = asset("page.css").partition("@media print")
     style = screen.replace(":root", ":scope").replace("\nbody {", "\n:scope {")
-    scoped = Markup(f"<style>@scope {{\n{style}}}</style>")
+    scoped = Markup(f"<style>@scope {{\n{_ABOVE_NOTEBOOK}{style}}}</style>")
     return tag("div", scoped, tag("div", *blocks, style="padding: .75rem"), class_="trainplan")
 
 

@@ -13,6 +13,7 @@ from trainplan.planner.report.html import (
     joined,
     pairs,
     paragraphs,
+    scroll_class,
     section,
     table,
     tag,
@@ -242,7 +243,7 @@ def _matrix(classes: Sequence[dict[str, Any]], pairs_of_classes: Sequence[Sequen
         rows.append(tag("tr", tag("th", one["name"], scope="row"), *cells))
     caption = "Rows: the class of the image. Columns: the class that the model named."
     inner = tag("table", tag("caption", caption), tag("thead", tag("tr", head)), tag("tbody", *rows), class_="matrix")
-    box = tag("div", inner, class_="scroll", tabindex="0", role="region", aria_label=caption)
+    box = tag("div", inner, class_=scroll_class(len(classes) // 2), tabindex="0", role="region", aria_label=caption)
     return joined([box, tag("p", caption, class_="muted")])
 
 

@@ -12,6 +12,7 @@ from trainplan.pricing.money import UsdPerHour, amount
 from trainplan.pricing.offers import Market, Offer
 from trainplan.providers.base import Expected
 from trainplan.providers.errors import CapacityError, ProviderError, QuotaError
+from trainplan.providers.registry import THIS_MACHINE
 
 CAPACITY_MEMORY = timedelta(minutes=15)
 """How long a placement without capacity is passed over: stock comes back within minutes or hours, nobody publishes
@@ -96,6 +97,8 @@ class Target:
     def where(self) -> str:
         """Provider, machine type, market and placement, for a person."""
         offer = self.offer
+        if offer.provider == THIS_MACHINE:
+            return "this machine"
         what = machines_text(offer.instance_type, self.machines)
         return f"{offer.provider} {what} ({offer.market}) in {self.zone or offer.region}"
 

@@ -113,6 +113,7 @@ def test_the_document_is_that_of_the_command(plan: Plan) -> None:
 def test_a_row_is_explained(plan: Plan) -> None:
     assert plan.explain(2).startswith(f"row 2: {plan[1].provider} {plan[1].region}")
     assert plan[1].explain() == plan.explain(2)
+    assert repr(plan.explain(2)).splitlines() == str(plan.explain(2)).splitlines(), "a notebook shows lines"
     for wrong in (len(plan) + 1, "1.2", "first"):
         with pytest.raises(BadInputError, match="there is no row"):
             plan.explain(wrong)

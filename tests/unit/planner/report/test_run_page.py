@@ -148,6 +148,9 @@ def test_many_interruptions_and_classes_are_summed_up() -> None:
     assert "the run went on at" not in texts(many)
     held_out = a_document()["held_out"]
     assert 'class="matrix"' in run_page(a_document())
+    ten = run_page(a_document(held_out=held_out | {"classes": held_out["classes"][:1] * 10, "confusion": []}))
+    box = ten[: ten.index('class="matrix"')].rpartition("<div")[2]
+    assert 'class="scroll many"' in box, "a phone does not hold ten classes, and the box has a sign"
     wide = held_out | {"classes": held_out["classes"][:1] * (MOST_CELLS + 1)}
     assert 'class="matrix"' not in run_page(a_document(held_out=wide))
 

@@ -214,3 +214,4 @@ def test_an_instance_costs_by_its_own_billing_and_never_less_than_nothing() -> N
 def test_a_placement_is_named_by_zone_and_market() -> None:
     assert a_placement().where == "aws g4.x (spot) in r1a"
     assert a_placement(zone=None).where == "aws g4.x (spot) in r1"
+    assert a_placement(provider="local").where == "this machine"
