@@ -22,7 +22,7 @@ PlanError
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from trainplan.providers.errors import (
     BadRequestError,
@@ -33,6 +33,9 @@ from trainplan.providers.errors import (
     ProviderError,
     QuotaError,
 )
+
+if TYPE_CHECKING:
+    from trainplan.workloads.wording import Option
 
 
 class ExitCode(IntEnum):
@@ -51,14 +54,16 @@ class ExitCode(IntEnum):
 
 
 class PlanError(Exception):
-    """`message` says what happened and on which input, `hint` what to do next."""
+    """`message` says what happened and on which input, `hint` what to do next, `field` which option, or argument in
+    Python, it is about (None: about none alone)."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.THIS_MACHINE
 
-    def __init__(self, message: str, hint: str = "") -> None:
+    def __init__(self, message: str, hint: str = "", *, field: Option | str | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.field = None if field is None else str(field)
 
 
 TrainplanError = PlanError

@@ -66,6 +66,7 @@ def refuse_among_images(folder: Path, images: str | Path | None, option: Option)
         raise BadInputError(
             f"{folder} lies in the folder of the images, where it would count as a class",
             f"{option} takes a folder outside of {images}",
+            field=option,
         )
 
 

@@ -84,9 +84,9 @@ def _deadline(written: str | timedelta) -> timedelta:
     try:
         deadline = duration_of(written)
     except ValueError as error:
-        raise BadInputError(f"{Option.DEADLINE}: {error}") from None
+        raise BadInputError(f"{Option.DEADLINE}: {error}", field=Option.DEADLINE) from None
     if deadline <= timedelta(0):
-        raise BadInputError(f"{Option.DEADLINE}: the time must be longer than zero")
+        raise BadInputError(f"{Option.DEADLINE}: the time must be longer than zero", field=Option.DEADLINE)
     return deadline
 
 
@@ -94,5 +94,7 @@ def usd_of(option: Option, text: str) -> Decimal:
     """An amount of dollars above zero. Raises BadInputError, which names the option."""
     amount = written_amount(text.removeprefix("$"), MAX_USD)
     if not amount:
-        raise BadInputError(f"{option}: {text!r} is not an amount of dollars", f"for example {option(20)}")
+        raise BadInputError(
+            f"{option}: {text!r} is not an amount of dollars", f"for example {option(20)}", field=option
+        )
     return amount

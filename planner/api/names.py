@@ -19,4 +19,4 @@ def one_of(option: Option | str, value: str, names: Sequence[str]) -> str:
         return same
     near = nearest_names(value, names)
     hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(names)}"
-    raise BadInputError(f"{option}: there is no {value!r}", hint)
+    raise BadInputError(f"{option}: there is no {value!r}", hint, field=option)

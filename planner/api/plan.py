@@ -404,10 +404,10 @@ def _several(name: Option, values: object) -> tuple[str, ...]:
     """The names. Raises BadInputError for one text, which is a sequence of letters, and for what is no name."""
     if isinstance(values, str):
         message = f"{name}: {values!r} is one text, and a list of names is expected"
-        raise BadInputError(message, f"write [{values!r}]")
+        raise BadInputError(message, f"write [{values!r}]", field=name)
     names = tuple(values) if isinstance(values, Iterable) else (values,)
     if wrong := [value for value in names if not isinstance(value, str)]:
-        raise BadInputError(f"{name}: {wrong[0]!r} is not a name", "leave it out for any")
+        raise BadInputError(f"{name}: {wrong[0]!r} is not a name", "leave it out for any", field=name)
     return names
 
 

@@ -246,14 +246,15 @@ def _bad_usage(error: Any) -> BadInputError:
         message = f"{path} takes a job as its file has it; {option} is an option of plan estimate"
         return BadInputError(message, "change the job file; plan estimate JOB.yaml shows what a change would do")
     near = _meant_option(error.option_name, context) if isinstance(error, _errors.NoSuchOption) else ""
-    return _refused(_in_words(error, path), context, near)
+    parameter = getattr(error, "param", None)
+    return _refused(_in_words(error, path), context, near, option if parameter is None else _name_of(parameter))
 
 
-def _refused(message: str, context: Any, near: str = "") -> BadInputError:
+def _refused(message: str, context: Any, near: str = "", field: str | None = None) -> BadInputError:
     path, command = ("plan", None) if context is None else (context.command_path, context.command)
     is_group = command is None or hasattr(command, "list_commands")
     help_hint = f"{path} --help lists its {'commands' if is_group else 'options'}"
-    return BadInputError(message, f"did you mean {near}? {help_hint}" if near else help_hint)
+    return BadInputError(message, f"did you mean {near}? {help_hint}" if near else help_hint, field=field)
 
 
 def _in_words(error: Any, path: str) -> str:

@@ -151,7 +151,7 @@ def _say(error: object, *, as_json: bool = False) -> int:
         import json
 
         # A program that reads one JSON document must not find two.
-        record = {"error": error.message, "hint": error.hint, "exit_code": int(error.exit_code)}
+        record = {"error": error.message, "hint": error.hint, "field": error.field, "exit_code": int(error.exit_code)}
         sys.stdout.write(json.dumps(record) + "\n")
     sys.stdout.flush()
     sys.stderr.write(f"error: {error.message}\n")

@@ -193,6 +193,7 @@ def _refuse_several_machines(numbers: Iterable[int], filters: Filters) -> None:
         raise BadInputError(
             f"{' and '.join(names)} {lend} a session, and {most} are asked for",
             f"leave out {Option.NODES} (or nodes: in the job file), or name other providers",
+            field=Option.NODES,
         )
 
 

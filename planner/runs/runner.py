@@ -243,7 +243,9 @@ class Runner:
             if other.run_id != run_id and (other.live or _has_files(folder)):
                 verb = "goes to" if other.live else "is in"
                 raise BadInputError(
-                    f"the model of run {other.run_id} {verb} {folder}", f"choose another {Option.OUTPUT}"
+                    f"the model of run {other.run_id} {verb} {folder}",
+                    f"choose another {Option.OUTPUT}",
+                    field=Option.OUTPUT,
                 )
 
     @contextmanager
@@ -531,12 +533,16 @@ def output_folder(path: Path | None, job_name: str, run_id: str) -> Path:
     try:
         folder = folder.resolve()
         if (folder.exists() or folder.is_symlink()) and not folder.is_dir():
-            raise BadInputError(f"{folder} is there and is not a folder", f"choose another {Option.OUTPUT}")
+            raise BadInputError(
+                f"{folder} is there and is not a folder", f"choose another {Option.OUTPUT}", field=Option.OUTPUT
+            )
         if path is not None and folder.is_dir() and any(folder.iterdir()):
-            raise BadInputError(f"{folder} is not empty", f"choose another {Option.OUTPUT}")
+            raise BadInputError(f"{folder} is not empty", f"choose another {Option.OUTPUT}", field=Option.OUTPUT)
         partial_folder(folder).exists()  # its name may be too long where that of the folder is not
     except (OSError, ValueError, RuntimeError) as error:  # a name too long, say, or links in a circle
-        raise BadInputError(f"{str(folder)!r} cannot be a folder: {error}", f"choose another {Option.OUTPUT}") from None
+        raise BadInputError(
+            f"{str(folder)!r} cannot be a folder: {error}", f"choose another {Option.OUTPUT}", field=Option.OUTPUT
+        ) from None
     return folder
 
 
@@ -546,7 +552,9 @@ def refuse_unwritable(folder: Path) -> None:
     there = next((path for path in paths if os.access(path, os.F_OK)), folder)
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
         raise BadInputError(
-            f"the model is to go to {folder}, and nothing can be written to {there}", f"choose another {Option.OUTPUT}"
+            f"the model is to go to {folder}, and nothing can be written to {there}",
+            f"choose another {Option.OUTPUT}",
+            field=Option.OUTPUT,
         )
 
 

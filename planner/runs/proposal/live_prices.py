@@ -206,7 +206,9 @@ def _ranked_again(plan: Plan, live: dict[MachinePlacement, list[Offer]]) -> Plan
     if not within_budget:
         why = "within the budget at live prices" if candidates else "at live prices"
         raise NothingLeftError(
-            f"nothing of the plan is to be had {why}", f"raise {Option.BUDGET}, or widen the filters"
+            f"nothing of the plan is to be had {why}",
+            f"raise {Option.BUDGET}, or widen the filters",
+            field=Option.BUDGET,
         )
     within_budget.sort(key=lambda pair: _order(plan.job.objective, *pair))
     again = (RankedOffer(rank, *pair) for rank, pair in enumerate(within_budget, start=1))

@@ -228,6 +228,7 @@ def _not_enough(cap: Cap, placements: Sequence[PilotPlacement]) -> BadInputError
         f"${cap.usd} are not enough for any pilot: the cheapest may cost up to ${least:.2f}, with what its machine "
         "bills until a timer has ended it",
         f"{cap.option(_rounded_up(least))}",
+        field=cap.option,
     )
 
 

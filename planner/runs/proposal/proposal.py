@@ -139,6 +139,7 @@ def within(proposal: Proposal, most: Decimal | None) -> Proposal:
         raise NothingLeftError(
             f"{first.where} costs {format_usd(first.usd)}, above the {format_usd(most)} of {Option.MAX_COST}",
             f"raise {Option.MAX_COST}, or {Option.OBJECTIVE('cost')} puts the cheapest placement first",
+            field=Option.MAX_COST,
         )
     targets = tuple(target for target in proposal.targets if target.usd is None or target.usd <= most)
     too_dear = [target for target in proposal.targets if target.usd is not None and target.usd > most]

@@ -245,6 +245,7 @@ def test_an_argument_of_another_type_is_bad_input(wrong: dict[str, Any], said: s
     with pytest.raises(BadInputError) as caught:
         estimate(Job.read(EXAMPLES / "digits-vgg.yaml"), **wrong)
     assert caught.value.message == said
+    assert caught.value.field == next(iter(wrong))
 
 
 def test_a_job_of_keys_is_that_of_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -171,9 +171,27 @@ def test_every_other_refusal_has_its_own_code(
     assert said.error
 
 
+@pytest.mark.parametrize(
+    ("line", "field"),
+    [
+        ("estimate job.yaml --budget much", "--budget"),
+        ("estimate job.yaml --deadline soon", "--deadline"),
+        ("estimate job.yaml --market futures", "--market"),
+        ("estimate job.yaml --limit 0", "--limit"),
+        ("estimate job.yaml --provider colab --nodes 2", "--nodes"),
+        ("launch job.yaml --max-cost 0", "--max-cost"),
+        ("stop", "RUN"),
+        ("estimate broken.yaml", None),
+    ],
+)
+def test_an_error_names_the_option_that_it_is_about(here: Path, line: str, field: str | None) -> None:
+    (here / "broken.yaml").write_text("a: b: c")
+    assert plan(*line.split(), "--json").json["field"] == field
+
+
 def test_with_json_an_error_is_a_document_too() -> None:
     said = plan("estimate", "none/job.yaml", "--json")
-    assert said.json == {"error": said.error, "hint": said.hint, "exit_code": said.code}
+    assert said.json == {"error": said.error, "hint": said.hint, "field": None, "exit_code": said.code}
     assert (said.code, said.error) == (2, "there is no file none/job.yaml")
     assert plan("estimate", "none/job.yaml").out == ""
 

@@ -62,7 +62,7 @@ def test_a_command_without_json_is_noticed() -> None:
 def test_an_error_of_every_command_is_one_object(path: tuple[str, ...]) -> None:
     said = plan(*path, "--json", "--no-such-option")
     assert said.code == 2
-    assert said.json == {"error": said.error, "hint": said.hint, "exit_code": 2}
+    assert said.json == {"error": said.error, "hint": said.hint, "field": "--no-such-option", "exit_code": 2}
     assert said.error
 
 
@@ -78,7 +78,7 @@ def test_an_error_of_every_command_is_one_object(path: tuple[str, ...]) -> None:
 )
 def test_what_they_refuse_is_one_object_too(words: tuple[str, ...], code: int) -> None:
     said = plan(*words, "--json")
-    assert said.json == {"error": said.error, "hint": said.hint, "exit_code": code}
+    assert said.json == {"error": said.error, "hint": said.hint, "field": None, "exit_code": code}
     assert said.code == code
 
 
