@@ -176,7 +176,7 @@ FLOOR_pricing := 90
 
 coverage: $(VENV)/.dev tables
 	$(BIN)/coverage run -m pytest -q -m "not check and not slow and not train and not container" tests/unit/$(COVERED)
-	$(BIN)/coverage report --include='src/trainplan/$(COVERED)/*' --fail-under=$(or $(FLOOR_$(COVERED)),0)
+	$(BIN)/coverage report --include='$(COVERED)/*' --fail-under=$(or $(FLOOR_$(COVERED)),0)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
