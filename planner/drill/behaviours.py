@@ -51,7 +51,7 @@ SETTLES: dict[tuple[str, Step], tuple[str, ...]] = {
         "azure: it does so too where a machine in the group asked for it, which is gone before it ends",
     ),
 }
-"""A behaviour that says more than one thing is settled for the part that the step can see; docs/drill.md says which."""
+"""A behaviour that has several parts is settled for the part that the step can see."""
 
 
 def way_of(provider: str, device: str) -> str:
