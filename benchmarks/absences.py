@@ -3,7 +3,8 @@
 `make absences`, or `python -m benchmarks.absences [--scenarios N] [--seed N] [--provider NAME] [--verbose]`. Scenario N
 is on one double after the other: the simulated cloud, AWS, Google, its TPUs, Azure, Slurm. Each launches a job of some
 60 hours with `--detach` or with a client that is killed, leaves it alone for seconds to five days, types one of `plan
-status`, `attach`, `stop`, `cleanup` and the same `plan launch`, or two at once, and looks until the run is over.
+status`, `attach`, `stop`, `cleanup` and the same `plan launch`, or two at once, looks until the run is over, and once
+more three hours later.
 Meanwhile machines boot in 20 s to 40 minutes, timers fail, spot machines are taken, trainers hang, disks and addresses
 stay, and lists lag; when somebody comes back a sign-in may have expired, a store or a list may not answer, the disk at
 home may be full, and a signal may come.
@@ -32,9 +33,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from benchmarks.left_alone import RECLAIMS_PER_HOUR
 from tests.faults.all_points import ready
 from tests.faults.cases import Case, Then
-from tests.faults.clients import Desk, job_of
+from tests.faults.clients import Desk, job_of, look_once
 from tests.faults.clouds import NAMES, cloud_of, random_cloud
-from tests.faults.forks import die
+from tests.faults.forks import die, forked
 from tests.faults.hours import _WORK, FOLLOWED, SEARCHED, USUAL, Scene, Typed, _trained
 from tests.faults.points import Points
 from tests.faults.random_sim import a_script
@@ -70,6 +71,8 @@ disk."""
 DISTURBED_AT = 40
 WRONG = ("leaked", "doubled", "destroyed", "lost", "paid twice", "contradicts")
 _GRACE = timedelta(minutes=20)
+ONCE_MORE = timedelta(hours=3)
+"""From the end of the run to the last `plan status`: by then the records of the providers are whole."""
 _ASKED = frozenset({Outcome.STOPPED, Outcome.SUCCEEDED, Outcome.INTERRUPTED})
 TPU_USD_PER_HOUR = 0.5
 """Of the double, which charges for a TPU from when its node is ready."""
@@ -198,6 +201,8 @@ def one_scenario(number: int, seed: int, name: str) -> Played:
                 scene.typed()
             cloud.world.state.faults.clear() if is_sim else cloud.mend()
             scene.to_the_end()
+            cloud.pass_time(cloud.now() + ONCE_MORE)
+            forked(lambda ask: look_once(desk, ask), scene.answer)
         except AssertionError as error:
             broken = str(error)
         cloud.pass_time(cloud.now() + timedelta(hours=1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,6 +16,7 @@ from trainplan.providers.errors import CredentialsError, PermissionDeniedError, 
 if TYPE_CHECKING:
     from trainplan.planner.clock import Clock
     from trainplan.planner.home.client import Client
+    from trainplan.planner.runs.events import Event
     from trainplan.planner.runs.journal.journal import Journal
     from trainplan.planner.settings import Settings
     from trainplan.providers.base import Provider
@@ -58,6 +60,16 @@ def standing_of(
     usd, is_at_most = _cost(run, journal, build.clock_of(make_provider(run.provider)))
     progress, blind = _progress(run, make_provider)
     return Standing(run=run, progress=progress, usd=usd, is_at_most=is_at_most, error=error or blind)
+
+
+def ask_records_again(
+    journal: Journal, settings: Settings, make_provider: Callable[[str], Provider], listen: Callable[[Event], None]
+) -> None:
+    """Correct the receipts of ended runs that have "at most", where the records of their providers tell more by now."""
+    for run, written_at in journal.unsure():
+        with suppress(ProviderError):  # a package that is not installed any more, say
+            runner = build.runner(journal, settings, listen, run.provider, make_provider=make_provider)
+            runner.ask_again(run, written_at)
 
 
 def _cost(run: Run, journal: Journal, clock: Clock) -> tuple[float, bool]:

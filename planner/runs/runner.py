@@ -39,7 +39,7 @@ from trainplan.planner.runs.run import Outcome, Phase, Run, attempt_deadline
 from trainplan.planner.runs.telling.notifications import Notifications
 from trainplan.providers.abilities import Preparer
 from trainplan.providers.base import LaunchRequest, PreflightState, RunId
-from trainplan.providers.errors import ProviderError
+from trainplan.providers.errors import PermissionDeniedError, ProviderError
 from trainplan.providers.interrupts import HungUp
 from trainplan.providers.registry import is_here, is_simulated
 from trainplan.workloads.job_changes import differences, differences_text
@@ -71,6 +71,8 @@ its checkpoint."""
 _RUN_FOLDER = re.compile(r"-([0-9]{6}-[0-9a-f]{8})$")
 """How the name of a folder ends that a launch made for a model (`output_folder`)."""
 LOCAL_POLL_SECONDS, POLL_SECONDS = 1.0, 10.0
+RECORDS_LAG, RECORDS_KEPT = timedelta(hours=1), timedelta(days=30)
+"""When a provider's record of what it did has all of it, and until when a receipt is corrected by it."""
 
 
 class FollowerSilentError(Exception):
@@ -364,6 +366,24 @@ class Runner:
                 self._receipts.write(run)
             self._notifications.look(run)
         return run
+
+    def ask_again(self, run: Run, written_at: datetime) -> None:
+        """Ask the providers' records once more when the machines of an ended run ended, whose receipt of `written_at`
+        has "at most": they are behind by minutes. A record that does not answer is asked by the next command."""
+        age = self._clock.now() - written_at
+        if age < RECORDS_LAG or not self.owns(run):
+            return
+        with self._locks.holding(run.run_id) as has_lock, suppress(ProviderError, PlanError):
+            run = self.journal.run(run.run_id)
+            if has_lock and run.phase is Phase.DONE:
+                self._receipts.correct(self._with_told_ends(run) if age < RECORDS_KEPT else run)
+
+    def _with_told_ends(self, run: Run) -> Run:
+        """Raises ProviderError."""
+        try:
+            return self._executor(run).finisher.asked_again(run)
+        except PermissionDeniedError:
+            return run  # it would say so again
 
     def with_end(self, run: Run) -> Run:
         """The run as it is recorded, with the end of its machine where that has ended and nobody has written it down:

@@ -14,7 +14,7 @@ import typer
 
 from trainplan.planner.api import build
 from trainplan.planner.api.event_lines import bills_line
-from trainplan.planner.api.standing import Standing, standing_of
+from trainplan.planner.api.standing import Standing, ask_records_again, standing_of
 from trainplan.planner.cli import completion, options
 from trainplan.planner.cli.foreign_runs import others_line
 from trainplan.planner.cli.screen import render, screen_of, show
@@ -23,6 +23,7 @@ from trainplan.planner.errors import ThisMachineError
 from trainplan.planner.home.client import Client
 from trainplan.planner.report.page import Column, Page, Table
 from trainplan.planner.runs.cleanup.last_cleanup import last_cleanup, no_run_text
+from trainplan.planner.runs.events import Event, Message
 from trainplan.planner.runs.journal.journal import Journal
 from trainplan.planner.runs.money.spending import spending
 from trainplan.planner.settings import Settings
@@ -63,6 +64,7 @@ def command(
     with build.journal(settings) as journal:
         desk = _Desk(journal, settings, build.client(settings), build.providers(settings), set())
         standings = _standings(name, desk)
+        ask_records_again(journal, settings, desk.make_provider, _tell)
         if watch and not as_json:
             standings = _watch(name, desk, standings)
         budgets = spending(journal, settings).budgets()
@@ -82,6 +84,11 @@ def command(
     if desk.unreadable:
         hint = "it may be running and billing; plan cleanup lists what exists"
         raise ThisMachineError("; ".join(sorted(desk.unreadable)), hint)
+
+
+def _tell(event: Event) -> None:
+    if isinstance(event, Message):
+        sys.stderr.write(f"{event.text}\n")
 
 
 def _standings(name: str | None, desk: _Desk) -> list[Standing]:

@@ -496,6 +496,29 @@ class Finisher:
             return min((at for at in instants if at is not None), default=None)
         return attempt.deleted_by
 
+    def asked_again(self, run: Run) -> Run:
+        """An ended run with the ends that its providers' records tell by now, where nobody told them before. Raises
+        ProviderError."""
+        return replace(run, attempts=tuple(self._end_asked_again(run, attempt) for attempt in run.attempts))
+
+    def _end_asked_again(self, run: Run, attempt: Attempt) -> Attempt:
+        if attempt.ref is None or attempt.ended_at is None or attempt.ended_after is None:
+            return attempt
+        provider, latest = self._provider_of(attempt.ref.provider), attempt.ended_before or attempt.ended_at
+        told_at = provider.ended_at(attempt.ref) if isinstance(provider, EndTeller) else None
+        deleted_at = provider.deleted_at(attempt.ref) if isinstance(provider, DeletionTeller) else None
+        if told_at is None and deleted_at is None:
+            return attempt
+        off_within = provider.off_within() if isinstance(provider, PromptEnder) else LAST_WORDS
+        ended = when_ended(provider.store(run.run_id), attempt, told_at, latest, off_within, deleted_at)
+        outlast = provider.attached_outlast(attempt.ref) if isinstance(provider, AttachedDeleter) else None
+        attempt = ended.of(attempt)
+        if outlast is None:
+            return attempt
+        gone_at = (ended.before or ended.at) + outlast
+        disk, address = (at and min(at, gone_at) for at in (attempt.disk_gone_at, attempt.address_gone_at))
+        return replace(attempt, disk_gone_at=disk, address_gone_at=address)
+
     def _drop_stored(self, run: Run) -> None:
         """A model that is at home is not kept twice; what cannot be deleted now is left to the store's age limit."""
         try:

@@ -46,6 +46,7 @@ REFUSALS_KEPT = timedelta(days=7)
 """After a refusal is over: by then it weighs nothing in an estimate (trainplan.pricing.obtainability.HALF_LIFE)."""
 
 _RUN_ID = re.compile(r"[0-9]{6}-[0-9a-f]{8}")
+AT_MOST, _ASKED_AGAIN = "at most", "receipt asked again"
 _NOTHING_SHOWN = "[null,null,null,null,null,null,null]"
 
 
@@ -226,7 +227,29 @@ class Journal:
             db.execute("UPDATE runs SET receipt_json = ? WHERE run_id = ?", (json.dumps(receipt), run_id))
             if db.execute("SELECT phase FROM runs WHERE run_id = ?", (run_id,)).fetchone()[0] == Phase.DONE:
                 pack_run(db, run_id)
-            _log(db, run_id, now, "receipt", "")
+            _log(db, run_id, now, "receipt", AT_MOST if receipt.get("at_most") else "")
+
+    def correct_receipt(self, run: Run, receipt: dict[str, Any], now: datetime) -> None:
+        """An ended run and its receipt with the ends that its providers' records tell by now. It counts in the month
+        of its first receipt, and is not asked about again."""
+        with self._write() as db:
+            save_run(db, run)
+            db.execute("UPDATE runs SET receipt_json = ? WHERE run_id = ?", (json.dumps(receipt), run.run_id))
+            pack_run(db, run.run_id)
+            _log(db, run.run_id, now, _ASKED_AGAIN, "")
+
+    def unsure(self) -> Sequence[tuple[Run, datetime]]:
+        """Ended runs with an "at most" in their receipt whose providers' records have not been asked again, each with
+        when the receipt was written; those that cannot be read are left out."""
+        rows = self._rows(
+            "SELECT run_id, max(at) AS at FROM events WHERE kind = 'receipt' AND detail = ?"
+            " AND run_id NOT IN (SELECT run_id FROM events WHERE kind = ?) GROUP BY run_id",
+            AT_MOST,
+            _ASKED_AGAIN,
+        )
+        written_at = {row["run_id"]: row["at"] for row in rows}
+        runs = self._each(rows, lambda _: None)
+        return [(run, aware(written_at[run.run_id])) for run in runs if run.phase is Phase.DONE]
 
     def save_billed(self, run_id: RunId, billed: dict[str, Any], now: datetime) -> None:
         """What the vendor has billed, beside the receipt that is there. The run counts in the month of that receipt."""

@@ -250,7 +250,6 @@ def write_receipt(
     steps = _kept_steps(run, story)
     legs = legs_of(run, steps, ending.ended_at)
     estimate = estimate_of(legs, estimate)
-    billed_usd, uncertain_usd = run.billed_usd(ending.ended_at), run.uncertain_usd
     interrupted = [attempt for attempt in run.attempts if attempt.end is not None and attempt.end in INTERRUPTIONS]
     return Receipt(
         run_id=run.run_id,
@@ -265,7 +264,6 @@ def write_receipt(
         estimated_high_seconds=estimate.get("high_seconds"),
         actual_seconds=seconds,
         estimated_usd=estimate.get("usd"),
-        actual_usd=float(sum(billed_usd, Decimal(0))),
         estimated_images_per_second=estimate.get("images_per_second"),
         basis=estimate.get("basis"),
         actual_images_per_second=story.images_per_second,
@@ -277,20 +275,37 @@ def write_receipt(
         model_folder=ending.model_folder,
         placements=[leg.to_json() for leg in legs],
         early_end_epoch=story.early_end["epoch"] if story.early_end else None,
-        list_usd=float(run.list_usd(ending.ended_at)) if run.own_rates else None,
         own_rate="; ".join(run.own_rates) or None,
         credit_usd=None if ending.credit_usd is None else float(ending.credit_usd),
-        usd_by_resource={name: round(float(usd), 6) for name, usd in billed_usd._asdict().items()},
-        at_most=run.is_at_most(ending.ended_at),
-        parts_at_most=[
-            name for name, usd in uncertain_usd._asdict().items() if usd > getattr(billed_usd, name) * NEGLIGIBLE
-        ],
+        **_costs(run, ending.ended_at),
         project=run.project,
         simulated=is_simulated(run.provider),
         **(_of_pilot(run, story) if run.until_steady else {"figures": _reported(end)}),
         **_stored(ending.stays),
         **_of_the_test(end),
     )
+
+
+def _costs(run: Run, now: datetime) -> dict[str, Any]:
+    """What the run has cost, each machine ended as late as it can have."""
+    billed_usd, uncertain_usd = run.billed_usd(now), run.uncertain_usd
+    return {
+        "actual_usd": float(sum(billed_usd, Decimal(0))),
+        "list_usd": float(run.list_usd(now)) if run.own_rates else None,
+        "usd_by_resource": {name: round(float(usd), 6) for name, usd in billed_usd._asdict().items()},
+        "at_most": run.is_at_most(now),
+        "parts_at_most": [
+            name for name, usd in uncertain_usd._asdict().items() if usd > getattr(billed_usd, name) * NEGLIGIBLE
+        ],
+    }
+
+
+def corrected(receipt: Receipt, run: Run, now: datetime) -> Receipt:
+    """The receipt of an ended run of whose machines more is known by now."""
+    run = run.at_latest
+    usds = run.attempt_usds(now)
+    placements = [row | {"actual_usd": float(usds.get(int(row.get("attempt") or 0), 0))} for row in receipt.placements]
+    return replace(receipt, placements=placements, **_costs(run, now))
 
 
 def _kept_steps(run: Run, story: Story) -> int:

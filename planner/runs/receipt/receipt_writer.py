@@ -24,6 +24,7 @@ from trainplan.planner.runs.receipt.legs import with_passed_over
 from trainplan.planner.runs.receipt.receipt import (
     Ending,
     Receipt,
+    corrected,
     measurement_of,
     of_tries,
     receipt_from,
@@ -31,6 +32,7 @@ from trainplan.planner.runs.receipt.receipt import (
 )
 from trainplan.planner.runs.run import Attempt, Outcome, Phase, Run
 from trainplan.planner.runs.sweep_table import read_table
+from trainplan.pricing.money import format_usd
 from trainplan.providers.errors import ProviderError
 from trainplan.providers.registry import CLUSTER, is_here
 from trainplan.workloads.sweep_text import winner_text
@@ -115,6 +117,20 @@ class Receipts:
         finally:
             self._save(run, receipt, ending)
         return receipt
+
+    def correct(self, run: Run) -> None:
+        """The receipt of an ended run of which its providers' records tell more by now, and the run itself."""
+        record = self._journal.receipt(run.run_id)
+        if record is None:
+            return
+        before, now = receipt_from(record), self._clock.now()
+        receipt = corrected(before, run, now)
+        self._journal.correct_receipt(run, receipt.to_json(), now)
+        if receipt.actual_usd != before.actual_usd:
+            usd, usd_before = (format_usd(Decimal(str(one.actual_usd))) for one in (receipt, before))
+            most = "at most " if receipt.at_most else ""
+            text = f"run {run.run_id} has cost {most}{usd}, not {usd_before}: its provider's record has when it ended"
+            self._listen(Message(text))
 
     def _save(self, run: Run, receipt: Receipt, ending: Ending) -> None:
         try:
