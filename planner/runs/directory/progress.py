@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from trainplan.providers.agent.schema import LONGEST_LINE_BYTES, instant, progress_line
+from trainplan.workloads.secret_rules import may_hold_secrets, without_secret_fields
 from trainplan.workloads.terminal_text import one_line
 
 Line = dict[str, Any]
@@ -35,8 +36,8 @@ class Reads(Protocol):
 class ProgressReader:
     """Reads an attempt's progress.jsonl on from where it stopped; half a line waits for its other half.
 
-    Lines come checked (trainplan.providers.agent.schema) and without control characters. What cannot be used is
-    skipped: `unreadable` counts these lines. No content of the file raises an error.
+    Lines come checked (trainplan.providers.agent.schema), without control characters and without what looks like a
+    secret. What cannot be used is skipped: `unreadable` counts these lines. No content of the file raises an error.
     """
 
     def __init__(self, store: Reads, attempt: int) -> None:
@@ -72,6 +73,8 @@ class ProgressReader:
         line = None if self._is_too_long else progress_line(raw)
         self._is_too_long = False
         if line is not None:
+            if may_hold_secrets(raw.decode("utf-8", "replace")):  # a program of the person's own may write the file too
+                line = without_secret_fields(line)
             yield {name: one_line(value) if isinstance(value, str) else value for name, value in line.items()}
         elif raw.strip():
             self.unreadable += 1

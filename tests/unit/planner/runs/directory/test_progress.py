@@ -63,6 +63,13 @@ def test_what_is_no_progress_is_passed_over(junk: bytes) -> None:
     assert list(ProgressReader(a_store(junk + WHOLE + junk), 1).new_lines()) == LINES
 
 
+def test_what_a_program_of_the_persons_own_writes_there_is_read_without_secrets() -> None:
+    secret = "ghp_" + "aB3dE6gH9jK2" * 3
+    line = {"event": "warning", "message": f"cannot clone with {secret}", "wandb_api_key": "abc123"}
+    (read,) = ProgressReader(a_store(json.dumps(line).encode() + b"\n"), 1).new_lines()
+    assert read == {"event": "warning", "message": "cannot clone with …", "wandb_api_key": "…"}
+
+
 def test_the_last_line_waits_for_its_end() -> None:
     assert list(ProgressReader(a_store(WHOLE[:-1]), 1).new_lines()) == LINES[:-1]
 
