@@ -1,5 +1,6 @@
 """Reads published networks as `plan estimate` does and writes the table of docs/networks.md: parameters and
-multiply-accumulates beside the published ones, the range of pixels, and whether the trainer takes them. Nothing is trained.
+multiply-accumulates beside the published ones, the range of pixels, and whether the trainer takes them. Nothing is
+trained.
 
 Needs TensorFlow. `PYTHONPATH=. python -m benchmarks.networks_read > table.md`; `--only vit` takes those whose names
 begin so. Exit code 1 where a figure is farther than 3 % from the published one, or a network is refused.

@@ -240,6 +240,11 @@ _CAUSES = (
         ("unknown flag", "unknown shorthand", "unsupported isolation", "invalid argument"),
         "correct build_flags (docs/settings.md): they are given to the engine as they are",
     ),
+    (
+        ("do not match the hashes", "different python", "not a supported wheel on this platform"),
+        "the packages are pinned for Python 3.12 on Linux (x86-64 and ARM64): name a base_image with it "
+        "(docs/settings.md), or train without a container: PLAN_ENGINE=process",
+    ),
     (("no space left", "disk quota exceeded"), "free some space on the disk of the engine"),
     (
         (

@@ -325,6 +325,17 @@ def test_no_limit_is_asked_for_that_the_engine_cannot_hold(answer: dict[str, Any
             "no such host",
             "was not reached",
         ),
+        (
+            "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE. If you have updated\nerror: exit 1",
+            "DO NOT MATCH THE HASHES",
+            "Python 3.12",
+        ),
+        (
+            "ERROR: Ignored the following versions that require a different python version: 2.3.1 Requires-Python\n"
+            "ERROR: Could not find a version that satisfies the requirement numpy==2.3.1 (from versions: 1.26.4)\n",
+            "a different python",
+            "Python 3.12",
+        ),
         ("one\nERROR: process exited with 2\nlast line", "exited with 2", "base_image"),
         ("", "without a word", "base_image"),
     ],
