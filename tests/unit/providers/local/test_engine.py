@@ -326,7 +326,7 @@ def test_no_limit_is_asked_for_that_the_engine_cannot_hold(answer: dict[str, Any
             "was not reached",
         ),
         (
-            "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE. If you have updated\nerror: exit 1",
+            "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.\nerror: exit 1",
             "DO NOT MATCH THE HASHES",
             "Python 3.12",
         ),
