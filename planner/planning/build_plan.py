@@ -76,8 +76,7 @@ class PlanQuery(NamedTuple):
     """What the person asked for beside the job. Options given on the command win over the job's constraints.
 
     With `assume_available` no spot price is held to be too low to be had. `every_placement` ranks each offer of each
-    placement; `limit` is how many are looked up in full (None: all);
-    `prices` reads the prices of all of them. `evidence` is what this home's launches met, `scores` what vendors told
+    placement; `limit` is how many are looked up in full (None: all), `prices` reads the prices of all. `evidence` is what this home's launches met, `scores` what vendors told
     this account of placements, `queue_waits` what a cluster told of its queues.
     `own_prices` are the person's own that hold now (None: the rates of the settings, whose hours nobody has counted).
     `explain_row` is the number of the row whose operators are timed ("": no row's).
