@@ -38,7 +38,7 @@ def test_torch_on_several_gpus_is_estimated_as_it_was_measured(on_gpus: list[Sha
     assert all(0.48 < step.ratio < 1.5 for step in on_gpus)
     assert 0.75 <= fmean(step.is_inside for step in on_gpus) <= 0.9
     # pycls' RegNets have no sibling on a V100.
-    assert all(fmean(step.is_inside for step in some) >= 0.7 for some in of_source.values())
+    assert all(fmean(step.is_inside for step in some) >= 0.65 for some in of_source.values())
 
 
 def test_the_gain_of_several_gpus_is_that_of_ddp(on_gpus: list[SharedStep]) -> None:

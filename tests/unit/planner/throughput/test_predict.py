@@ -204,7 +204,7 @@ def test_a_whole_catalog_is_answered_quickly(table: Path, devices: DeviceTable) 
 
 @pytest.mark.parametrize(("device", "row"), [("H100", "lambda_pt"), ("TPU v4", "mlperf")])
 def test_a_device_of_other_networks_is_anchored_by_them(predictor: Predictor, device: str, row: str) -> None:
-    found = answer(predictor, question(device, precision="amp_fp16"))
+    found = answer(predictor, question(device, precision="amp_bf16"))
     assert found.basis is Basis.ANCHORED
     assert found.note == "anchored: resnet50 on this device"
     assert found.evidence
