@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.doubles.fake_machine import FakeStore
+from tests.rows import each_row
 from trainplan.planner.datasets.store import list_data_sets
 from trainplan.providers.cloud.data_files import INDEX, MOST_INDEX_BYTES, index_files
 from trainplan.providers.errors import BadRequestError
@@ -21,7 +22,7 @@ BAD: tuple[bytes, ...] = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("index", BAD, ids=range(len(BAD)))
+@each_row("index", BAD, ids=range(len(BAD)))
 def test_an_index_that_cannot_be_read_is_an_error_that_names_it(index: bytes) -> None:
     with pytest.raises(BadRequestError, match=r"s3://bucket/data/abc/index\.json cannot be read"):
         index_files(index, "s3://bucket/data/abc", "abc")

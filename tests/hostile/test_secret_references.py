@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from tests.builders import a_job
+from tests.rows import each_row
 from trainplan.providers.agent.requests import Access
 from trainplan.providers.agent.vault import SecretError, is_reference, resolve
 from trainplan.providers.cloud.secrets import references
@@ -79,7 +80,7 @@ class Recorder:
         return Access(boot, send=self.send, now=lambda: NOON)
 
 
-@pytest.mark.parametrize(("cloud", "reference"), [(cloud, text) for cloud, texts in HOSTILE.items() for text in texts])
+@each_row(("cloud", "reference"), [(cloud, text) for cloud, texts in HOSTILE.items() for text in texts])
 def test_a_hostile_reference_is_asked_of_nobody(cloud: str, reference: str) -> None:
     asked = Recorder(cloud)
     assert not is_reference(reference)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from scripts.fit.memory import PlannedStep, memory_lines, peak_lines, planned_steps
 from scripts.fit.report_text import MEMORY, PEAKS
 from tests.conftest import ROOT
+from tests.rows import each_row
 
 CHAINS = ("vgg", "alexnet", "lenet")
 BRANCHED = [step for step in planned_steps() if not step.net.startswith(CHAINS) and step.precision == "fp32"]
@@ -17,7 +16,7 @@ def test_ten_networks_were_compiled() -> None:
     assert {step.optimizer for step in BRANCHED} == {"sgd", "adam"}
 
 
-@pytest.mark.parametrize("step", BRANCHED, ids=lambda step: step.title)
+@each_row("step", BRANCHED, ids=lambda step: step.title)
 def test_memory_is_within_a_tenth_of_what_xla_plans(step: PlannedStep) -> None:
     assert abs(step.error) <= 0.10
 

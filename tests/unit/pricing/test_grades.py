@@ -7,6 +7,7 @@ from decimal import Decimal
 
 import pytest
 
+from tests.rows import each_row
 from trainplan.pricing.grades import Market, PriceGrade, grade, is_old, percentile, trusted_until
 
 TODAY = date(2026, 11, 21)
@@ -15,7 +16,7 @@ OBSERVED, LISTED_GRADE, DERIVED = PriceGrade.OBSERVED, PriceGrade.LISTED, PriceG
 ESTIMATED, STALE = PriceGrade.ESTIMATED, PriceGrade.STALE
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "market", "age_days", "expected"),
     [
         (OBSERVED, SPOT, 0, OBSERVED),

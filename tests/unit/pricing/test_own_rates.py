@@ -7,6 +7,7 @@ from decimal import Decimal
 
 import pytest
 
+from tests.rows import each_row
 from tests.unit.pricing.conftest import TODAY, Opened, TextDir, on_demand, spot
 from trainplan.pricing.catalog import Catalog
 from trainplan.pricing.offers import OfferQuery
@@ -153,7 +154,7 @@ def test_beyond_the_hours_that_are_left_a_run_costs_the_price_without_the_rate(
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("table", "message"),
     [
         (7, "prices.override"),

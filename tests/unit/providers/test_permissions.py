@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from tests.conftest import ROOT
+from tests.rows import each_row
 from trainplan.providers.registry import FACTORIES
 
 DOCS = ROOT / "docs" / "permissions"
@@ -60,7 +61,7 @@ def test_every_cloud_has_its_permissions_written_down() -> None:
     assert "aws" in clouds
 
 
-@pytest.mark.parametrize("path", FILES, ids=_names_in)
+@each_row("path", FILES, ids=_names_in)
 def test_every_action_is_named(path: Path) -> None:
     found = _read(path)
     named = list(_under(found, ACTIONS))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
+from tests.rows import each_row
 from tests.unit.workloads.graphs import graphs
 from trainplan.workloads.graph import Graph, GraphError, ImageTooSmallError, Kind, Shape
 from trainplan.workloads.graph_builder import GraphBuilder, Window
@@ -146,7 +147,7 @@ def _changed(place: int, **values: Any) -> str:
     return json.dumps(kept)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "said"),
     [
         ("", "no graph"),

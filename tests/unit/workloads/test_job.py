@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from tests.builders import a_job, job_values
 from tests.conftest import ROOT
+from tests.rows import each_row
 from trainplan.workloads.job import (
     Framework,
     Objective,
@@ -102,7 +103,7 @@ def test_a_folder_tells_nothing() -> None:
 # --- what is refused ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "message"),
     [
         ({"model": {}}, "give one of preset, layers"),
@@ -225,7 +226,7 @@ def test_whatever_is_trained_otherwise_has_a_digest_of_its_own() -> None:
 # --- JSON --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("changes", [{}, *SAME_TRAINING, *OTHER_TRAINING])
+@each_row("changes", [{}, *SAME_TRAINING, *OTHER_TRAINING])
 def test_json_and_back(changes: dict[str, Any]) -> None:
     job = a_job(**changes)
     again = job_from_json(job.to_json())

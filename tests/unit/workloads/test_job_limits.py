@@ -10,6 +10,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from tests.builders import a_job, job_values
+from tests.rows import each_row
 from trainplan.workloads.job import Constraints, DataSpec, ModelSpec, OptimizerSpec, TrainingJob, job_from_json
 from trainplan.workloads.jobfile import JobFileError, parse_job
 from trainplan.workloads.recipe import AugmentSpec, ValidationSpec
@@ -115,7 +116,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("part", "field", "value", "is_valid"), CASES)
+@each_row(("part", "field", "value", "is_valid"), CASES)
 def test_a_value_is_taken_or_refused(part: str, field: str, value: object, is_valid: bool) -> None:
     changes = {part: REQUIRED.get(part, {}) | {field: value}} if part else {field: value}
     if is_valid:
@@ -134,7 +135,7 @@ def test_every_field_has_its_limits_here() -> None:
     assert fields - apart - named == {("data", field) for field in DataSpec.model_fields}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "is_valid"),
     [
         ({"model": {"layers": [64, "M"]}}, True),

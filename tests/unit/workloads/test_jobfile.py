@@ -12,6 +12,7 @@ import yaml
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from tests.rows import each_row
 from trainplan.workloads.job import TrainingJob
 from trainplan.workloads.jobfile import MAX_BYTES, JobFileError, parse_job, read_job
 from trainplan.workloads.terms import Preset
@@ -292,7 +293,7 @@ WRONG_LINES = [
 ]
 
 
-@pytest.mark.parametrize(("old", "new", "message", "hint"), WRONG_LINES, ids=[row[1][:30] for row in WRONG_LINES])
+@each_row(("old", "new", "message", "hint"), WRONG_LINES, ids=[row[1][:30] for row in WRONG_LINES])
 def test_a_wrong_line_is_named_with_what_to_write(old: str, new: str, message: str, hint: str) -> None:
     text = GOOD.replace(old, new) if old else f"{GOOD}{new}\n"
     assert text != GOOD
@@ -329,7 +330,7 @@ NOT_A_JOB = [
 ]
 
 
-@pytest.mark.parametrize(("text", "message"), NOT_A_JOB, ids=[row[0][:20] for row in NOT_A_JOB])
+@each_row(("text", "message"), NOT_A_JOB, ids=[row[0][:20] for row in NOT_A_JOB])
 def test_what_is_no_job_file_is_refused(text: str, message: str) -> None:
     assert refused(text).message.startswith(message)
 
@@ -511,8 +512,8 @@ ODD_VALUES = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("place", NUMBER_PLACES)
-@pytest.mark.parametrize("number", LONG_NUMBERS, ids=lambda text: text[:3])
+@each_row("place", NUMBER_PLACES)
+@each_row("number", LONG_NUMBERS, ids=lambda text: text[:3])
 def test_a_number_that_is_too_long_is_refused_before_it_is_read(number: str, place: str) -> None:
     with pytest.raises(JobFileError, match=r"x\.yaml:\d+: a number of [0-9,]+ characters"):
         parse_job(f"name: tiny\n{place.format(number)}\n", "x.yaml")

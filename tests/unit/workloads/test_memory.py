@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.conftest import ROOT
+from tests.rows import each_row
 from trainplan.pricing.compile import TEXT_DIR
 from trainplan.pricing.device_text import read_devices
 from trainplan.pricing.devices import USABLE_SHARE, Architecture, UnknownDeviceError
@@ -204,9 +205,7 @@ def test_enough_steps_were_compiled() -> None:
     assert {row["net"].removesuffix("_bn") for row in FP32_ROWS} == set(VGG_FEATURES)
 
 
-@pytest.mark.parametrize(
-    "row", FP32_ROWS, ids=lambda row: "-".join(row[key] for key in ("net", "image_size", "batch", "optimizer"))
-)
+@each_row("row", FP32_ROWS, ids=lambda row: "-".join(row[key] for key in ("net", "image_size", "batch", "optimizer")))
 def test_the_peak_is_what_xla_reports(row: dict[str, str]) -> None:
     """Without the context and the libraries' scratch space, which the analysis of a compiled step does not see.
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from scripts.fit.memory import Peak, network, peak_ratios
 from tests.conftest import ROOT
+from tests.rows import each_row
 from trainplan.pricing.compile import TEXT_DIR
 from trainplan.pricing.device_text import read_devices
 from trainplan.workloads.graph import Graph, Kind, Shape
@@ -26,7 +27,7 @@ def test_enough_was_measured() -> None:
     assert len({net for net, _ in RATIOS}) == 11
 
 
-@pytest.mark.parametrize("kind", RATIOS, ids="-".join)
+@each_row("kind", RATIOS, ids="-".join)
 def test_the_estimate_is_the_measured_peak(kind: tuple[str, str]) -> None:
     assert 0.94 <= statistics.median(RATIOS[kind]) <= 1.15
 

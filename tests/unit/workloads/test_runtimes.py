@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.builders import a_job
+from tests.rows import each_row
 from trainplan.planner.clock import SystemClock
 from trainplan.pricing.devices import Architecture
 from trainplan.workloads.runtimes import REFUSALS, RUNTIMES, runtime_of, runtimes_for, why_not
@@ -33,7 +34,7 @@ def test_what_trains_on_it(architecture: str, framework: str, version: str, driv
     assert (found.framework, found.framework_version, found.driver) == (framework, version, driver)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "architecture", "framework", "is_known"),
     [
         ({}, "volta", "tensorflow", True),

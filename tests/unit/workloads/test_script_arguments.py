@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.rows import each_row
 from trainplan.workloads.script import Arguments, ReadScript, argument_problems, argument_words, refused_arguments
 from trainplan.workloads.script_command_line import has_all_options
 from trainplan.workloads.script_parser import options_of
@@ -56,7 +57,7 @@ def parsed(words: tuple[str, ...]) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("key", "value", "dest", "expected"),
     [
         *((key, value, key, value) for key in ("augment", "pretrained", "exact", "plain") for value in (True, False)),
@@ -160,7 +161,7 @@ def test_a_sweep_gives_what_a_script_needs() -> None:
     assert [*refused_arguments({"lr": 1}, read, ["epochz"])]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "source",
     [
         HEAD + "a, rest = p.parse_known_args()\n",

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.rows import each_row
 from trainplan.workloads.job_mistakes import JobFileError
 from trainplan.workloads.script_file import read_script_file
 from trainplan.workloads.secret_rules import (
@@ -123,7 +124,7 @@ def test_there_are_at_least_sixty_kinds() -> None:
     assert len(SECRETS) >= 60
 
 
-@pytest.mark.parametrize("text", SECRETS.values(), ids=SECRETS)
+@each_row("text", SECRETS.values(), ids=SECRETS)
 def test_a_secret_is_found_and_covered(text: str) -> None:
     assert list(secret_kinds(text))
     assert not list(secret_kinds(without_secrets(f"first {text} last")))
@@ -215,7 +216,7 @@ def test_a_line_of_megabytes_is_whole_and_covered_where_it_is_read() -> None:
     assert len(shown) == 2_100_000 + 2
 
 
-@pytest.mark.parametrize("text", SECRETS.values(), ids=SECRETS)
+@each_row("text", SECRETS.values(), ids=SECRETS)
 def test_a_secret_is_covered_line_by_line_as_a_program_prints_it(text: str) -> None:
     cover = LineCover()
     shown = [cover(line) for line in ["first", *f"config {text}".splitlines(), "last"]]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tests.builders import a_job
+from tests.rows import each_row
 from trainplan.workloads.job import TrainingJob, job_from_json
 from trainplan.workloads.jobfile import JobFileError, parse_job
 from trainplan.workloads.script import argument_words
@@ -45,7 +46,7 @@ def swept(lines: str, more: str = "") -> Any:
     return parse_job(f"{JOB}{more}\nsweep:\n  {lines}\n", "job.yaml")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("lines", "message"),
     [
         ("optimizer.learning_rate: []", "optimizer.learning_rate has no values; write at least two"),

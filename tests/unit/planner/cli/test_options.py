@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import typer
 
+from tests.rows import each_row
 from tests.unit.planner.cli.command import plan
 from trainplan.planner.cli.commands import estimate
 from trainplan.workloads.terms import Objective
@@ -54,7 +55,7 @@ def read(words: Sequence[str]) -> dict[str, Any]:
     return {name: list(value) or None if isinstance(value, tuple | list) else value for name, value in given.items()}
 
 
-@pytest.mark.parametrize(("line", "values"), READ, ids=[line for line, _ in READ])
+@each_row(("line", "values"), READ, ids=[line for line, _ in READ])
 def test_what_is_typed_is_what_the_command_gets(line: str, values: dict[str, Any]) -> None:
     assert read(line.split()) == DEFAULTS | values
 
@@ -63,7 +64,7 @@ def test_nothing_is_chosen_for_who_types_nothing() -> None:
     assert {name: value for name, value in DEFAULTS.items() if value} == {}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "error"),
     [
         ("a b", "plan estimate has no place for: b"),

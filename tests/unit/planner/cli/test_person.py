@@ -12,6 +12,7 @@ from tests.builders import a_run, a_target, an_attempt
 from tests.doubles.clock import NOON, ctrl_c
 from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import ends_after, stubborn, trains_well, until_asked
+from tests.rows import each_row
 from trainplan.planner.api.ask import Reply
 from trainplan.planner.api.event_lines import bills_line
 from trainplan.planner.cli.live_view import LiveView
@@ -65,8 +66,8 @@ def test_nobody_is_there(phase: Phase) -> None:
     assert Nobody().runs_slow(there, "slow") is OnSlow.CONTINUE
 
 
-@pytest.mark.parametrize("phase", sorted(BILLING))
-@pytest.mark.parametrize(
+@each_row("phase", sorted(BILLING))
+@each_row(
     ("answer", "choice"),
     [
         (Reply.YES, CtrlC.STOP),

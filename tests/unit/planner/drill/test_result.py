@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.rows import each_row
 from trainplan.planner.drill.behaviours import SETTLES
 from trainplan.planner.drill.grounds import FOLDER, add_result, ground_of, ground_text, results
 from trainplan.planner.drill.redaction import is_clean, redacted
@@ -94,7 +95,7 @@ def planted(value: Any, at: tuple[Any, ...], secret: str) -> Any:
     return copy
 
 
-@pytest.mark.parametrize("kind", SECRETS)
+@each_row("kind", SECRETS)
 def test_a_secret_in_any_text_of_a_result_is_taken_out(kind: str) -> None:
     secret = SECRETS[kind]
     whole = a_result()

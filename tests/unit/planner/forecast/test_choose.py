@@ -24,6 +24,7 @@ from tests.builders import (
     rented,
     small_catalog,
 )
+from tests.rows import each_row
 from trainplan.planner.forecast.choose import LONGEST, Filters, choose, fits
 from trainplan.planner.forecast.estimate import Workload
 from trainplan.planner.forecast.memory import step_bytes
@@ -101,7 +102,7 @@ REFUSED: list[tuple[Reason, dict[str, Any], dict[str, Any], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("reason", "rental", "filters", "job"), REFUSED)
+@each_row(("reason", "rental", "filters", "job"), REFUSED)
 def test_an_offer_is_refused_for_its_reason_in_every_placement(
     reason: Reason, rental: dict[str, Any], filters: dict[str, Any], job: dict[str, Any]
 ) -> None:

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import pytest
 
+from tests.rows import each_row
 from trainplan.planner.forecast.interruption import Spells, SpotPlacement
 from trainplan.planner.forecast.spot import (
     Checkpoints,
@@ -125,9 +126,9 @@ RATES = {
 }
 
 
-@pytest.mark.parametrize("rate", RATES.values(), ids=RATES.keys())
-@pytest.mark.parametrize("hours", [2, 12, 60])
-@pytest.mark.parametrize(("low", "high"), [(0.93, 1.08), (0.75, 1.35)], ids=["sure", "unsure"])
+@each_row("rate", RATES.values(), ids=RATES.keys())
+@each_row("hours", [2, 12, 60])
+@each_row(("low", "high"), [(0.93, 1.08), (0.75, 1.35)], ids=["sure", "unsure"])
 def test_the_ends_of_a_row_are_those_of_simulated_runs(rate: SpotRate, hours: int, low: float, high: float) -> None:
     """What every row shows is worked out in microseconds; it is the simulation's P10 and P90, near enough."""
     train = timedelta(hours=hours)

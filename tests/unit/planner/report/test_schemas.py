@@ -21,6 +21,7 @@ from jsonschema import Draft202012Validator
 from tests.conftest import ROOT
 from tests.doubles.price_lists import World, retail, serving, variables
 from tests.json_output import FOLDER, SUFFIX, commands, complaint, schema_name, schemas, walked
+from tests.rows import each_row
 from tests.unit.planner.cli.command import plan
 from trainplan.planner.cli import options  # typer reads the annotation
 from trainplan.planner.clock import SystemClock
@@ -58,7 +59,7 @@ def test_a_command_without_a_schema_is_noticed() -> None:
     assert lacking(walked(app)) == {"one"}
 
 
-@pytest.mark.parametrize("name", schemas())
+@each_row("name", schemas())
 def test_a_schema_is_one_and_says_what_it_is_of(name: str) -> None:
     schema = schemas()[name]
     Draft202012Validator.check_schema(schema)
@@ -69,7 +70,7 @@ def test_a_schema_is_one_and_says_what_it_is_of(name: str) -> None:
         assert schema["title"].startswith(f"plan {name.replace('-', ' ')} --json")
 
 
-@pytest.mark.parametrize("name", sorted(set(schemas()) - set(OPEN)))
+@each_row("name", sorted(set(schemas()) - set(OPEN)))
 def test_a_schema_takes_no_key_that_it_does_not_name(name: str) -> None:
     for part in _objects(schemas()[name]):
         assert part["additionalProperties"] is False

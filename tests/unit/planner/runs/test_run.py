@@ -12,6 +12,7 @@ import pytest
 
 from tests.builders import BILLING, a_run, a_target, an_attempt
 from tests.doubles.clock import NOON
+from tests.rows import each_row
 from trainplan.planner.runs.run import (
     INTERRUPTIONS,
     MOVES,
@@ -38,7 +39,7 @@ ALLOWED = {
 }
 
 
-@pytest.mark.parametrize(("start", "target"), list(product(Phase, Phase)))
+@each_row(("start", "target"), list(product(Phase, Phase)))
 def test_a_run_makes_the_allowed_moves_and_no_other(start: Phase, target: Phase) -> None:
     run = a_run(start)
     if (start, target) in ALLOWED:

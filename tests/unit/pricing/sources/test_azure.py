@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.doubles.price_lists import NoHttp, retail, retail_page
+from tests.rows import each_row
 from trainplan.pricing.grades import Market
 from trainplan.pricing.sources.azure import FLOOR_ID, LIST_ID, Endpoints, parse_page, read
 from trainplan.pricing.sources.reading import Count, SourceError
@@ -97,7 +98,7 @@ def test_exactly_a_tenth_is_an_estimate_at_best() -> None:
     assert {one.market: one.source for one in part.parsed.prices} == {Market.ON_DEMAND: LIST_ID, Market.SPOT: FLOOR_ID}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "why"),
     [
         ({"productName": "Virtual Machines NCasT4_v3 Series Windows"}, Count.OTHER_PRODUCT),

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.doubles.price_lists import NoHttp, sku
+from tests.rows import each_row
 from trainplan.pricing.compile import TEXT_DIR
 from trainplan.pricing.grades import Market
 from trainplan.pricing.sources.gcp import Endpoints, parse_page, parts_of, read
@@ -150,7 +151,7 @@ def tier(units: object, nanos: object = 0, currency: str = "USD") -> dict[str, o
     return {"unitPrice": {"units": units, "nanos": nanos, "currencyCode": currency}}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changed", "outcome"),
     [
         ({"tiers": [tier("0"), tier("2")]}, Decimal(2)),

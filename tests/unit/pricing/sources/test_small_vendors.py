@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.doubles.price_lists import NoHttp
+from tests.rows import each_row
 from trainplan.pricing.grades import Market
 from trainplan.pricing.merge import merge
 from trainplan.pricing.refresh import known_of
@@ -106,8 +107,8 @@ def test_what_was_read_takes_the_place_of_what_was_known(
     assert headers.get("Authorization", "") in ("", "Bearer one", "Bearer two")
 
 
-@pytest.mark.parametrize(("name", "parse", "listed", "prices"), LISTS, ids=NAMES)
-@pytest.mark.parametrize("content", [b"", b"<html>", b"[", b"{}", b"7", b"[[[", b'{"data": 1, "gpus": 1}'])
+@each_row(("name", "parse", "listed", "prices"), LISTS, ids=NAMES)
+@each_row("content", [b"", b"<html>", b"[", b"{}", b"7", b"[[[", b'{"data": 1, "gpus": 1}'])
 def test_what_is_no_list_is_refused(
     name: str, parse: Parser, listed: Any, prices: dict[str, str], content: bytes
 ) -> None:

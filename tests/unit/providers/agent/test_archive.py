@@ -15,6 +15,7 @@ import pytest
 
 import trainplan.providers.agent
 import trainplan.workloads.output_files
+from tests.rows import each_row
 from trainplan.providers.cloud.agent_archive import agent_bytes, agent_sha256, reading_source
 
 MOST_BYTES = 215_000
@@ -42,7 +43,7 @@ def test_it_holds_the_agent_and_nothing_else() -> None:
     assert names == expected | folders | {"__main__.py", "trainplan/workloads/output_files.py"}
 
 
-@pytest.mark.parametrize("path", [*SOURCES, BESIDE], ids=lambda path: path.stem)
+@each_row("path", [*SOURCES, BESIDE], ids=lambda path: path.stem)
 def test_old_pythons_can_read_it(path: Path) -> None:
     tree = ast.parse(path.read_text(encoding="utf-8"), feature_version=OLDEST)
     imported = {

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.rows import each_row
 from tests.unit.providers.agent.machine import IMAGE, spec
 from trainplan.providers.agent.container import (
     Container,
@@ -71,7 +72,7 @@ def test_what_the_engine_says_of_a_container_that_did_not_start_is_told(error: s
     assert message == ": ".join(["the container could not be started", *([log_text] if log_text else [])])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("said", "code", "reason"),
     [
         ("OSError: [Errno 24] Too many open files: '/data/7.png'", 1, "OPEN_FILE_LIMIT"),
@@ -84,7 +85,7 @@ def test_what_the_engine_says_of_a_container_that_did_not_start_is_told(error: s
         ("ValueError: 7 classes, 8 folders", 1, "TRAINING_FAILED"),
     ],
 )
-@pytest.mark.parametrize("in_output", [True, False])
+@each_row("in_output", [True, False])
 def test_a_limit_that_was_reached_is_told_as_one(said: str, code: int, reason: str, in_output: bool) -> None:
     """A person can start fewer loaders; of `training failed` they know nothing."""
     message, output = ("", f"epoch 1\n{said}\n") if in_output else (said, "")

@@ -7,6 +7,7 @@ import pytest
 from botocore.config import Config
 
 from tests.doubles.serving import QuickHandler, Serving
+from tests.rows import each_row
 from trainplan.providers.aws.errors import CODES, error_of, translated
 from trainplan.providers.errors import (
     BadRequestError,
@@ -67,7 +68,7 @@ TABLE: dict[type[ProviderError], str] = {
 ROWS = [(code, kind) for kind, codes in TABLE.items() for code in codes.split()]
 
 
-@pytest.mark.parametrize(("code", "kind"), ROWS, ids=[code for code, _ in ROWS])
+@each_row(("code", "kind"), ROWS, ids=[code for code, _ in ROWS])
 def test_each_code_is_one_reaction(code: str, kind: type[ProviderError]) -> None:
     error = error_of(code, 400, "what AWS says", "ec2 RunInstances in us-east-1")
     assert type(error) is kind

@@ -17,6 +17,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.doubles.aws.patches import PATCHES
 from tests.doubles.aws.remote import ENVIRONMENT
+from tests.rows import each_row
 
 pytestmark = pytest.mark.slow
 
@@ -112,7 +113,7 @@ def gaps() -> dict[str, Any]:
     return dict(json.loads(ran.stdout.splitlines()[-1]))
 
 
-@pytest.mark.parametrize("name", sorted(PATCHES))
+@each_row("name", sorted(PATCHES))
 def test_moto_still_has_the_gap_that_is_closed(name: str) -> None:
     assert gaps()[name] is True
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.rows import each_row
 from trainplan.providers.azure.errors import CODES, refusal, telling
 from trainplan.providers.errors import (
     BadRequestError,
@@ -58,7 +59,7 @@ def body(code: str, message: str = "it is so", **more: Any) -> dict[str, Any]:
 ROWS = [(code, kind) for kind, codes in TABLE.items() for code in codes]
 
 
-@pytest.mark.parametrize(("code", "kind"), ROWS)
+@each_row(("code", "kind"), ROWS)
 def test_a_code_counts_whatever_the_status(code: str, kind: type[ProviderError]) -> None:
     """A create that fails later is told with status 200; a 409 is a stockout as well as a conflict."""
     for status in (200, 400, 403, 409):
@@ -68,9 +69,7 @@ def test_a_code_counts_whatever_the_status(code: str, kind: type[ProviderError])
         assert "it is so" in error.message
 
 
-@pytest.mark.parametrize(
-    ("code", "kind"), [row for row in ROWS if row[0] not in ("Conflict", "InvalidTemplateDeployment")]
-)
+@each_row(("code", "kind"), [row for row in ROWS if row[0] not in ("Conflict", "InvalidTemplateDeployment")])
 def test_the_code_that_says_something_is_inside(code: str, kind: type[ProviderError]) -> None:
     inner = [{"code": "ResourceDeploymentFailure", "details": [{"code": code, "message": "within"}]}]
     for outer in ("InvalidTemplateDeployment", "DeploymentFailed", "Conflict"):

@@ -17,6 +17,7 @@ from azure.core.exceptions import ClientAuthenticationError
 from azure.core.pipeline.transport import RequestsTransport
 from urllib3.exceptions import ProtocolError
 
+from tests.rows import each_row
 from trainplan.providers.azure.api import ArmClient, Call, Reply
 from trainplan.providers.azure.settings import AzureSettings
 from trainplan.providers.errors import CredentialsError, TransientError
@@ -91,8 +92,8 @@ def test_what_leaves_is_what_was_recorded(call: Call) -> None:
     assert reply.operation == OPERATION, "a launch follows the address that Azure gave"
 
 
-@pytest.mark.parametrize("method", ["PUT", "GET", "DELETE"])
-@pytest.mark.parametrize("status", [200, 201, 401, 404, 409, 429, 500])
+@each_row("method", ["PUT", "GET", "DELETE"])
+@each_row("status", [200, 201, 401, 404, 409, 429, 500])
 def test_an_answer_is_told_by_status_and_code_and_asked_for_once(method: str, status: int) -> None:
     """azure-core has one class for every 409, a stockout's too, and another for a 401 of its own sign-in."""
     error = {"error": {"code": "AllocationFailed", "message": "no room"}}

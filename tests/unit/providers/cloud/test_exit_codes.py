@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
+from tests.rows import each_row
 from trainplan.providers.base import EndKind
 from trainplan.providers.cloud.exit_codes import how_it_ended
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("code", "out_of_memory", "kind"),
     [
         (0, False, EndKind.DONE),

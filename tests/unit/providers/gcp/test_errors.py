@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.rows import each_row
 from tests.unit.providers.gcp.conftest import World
 from trainplan.providers.base import PreflightState
 from trainplan.providers.errors import (
@@ -87,7 +88,7 @@ OPERATIONS: list[tuple[str, int, type[ProviderError]]] = [
 ]
 
 
-@pytest.mark.parametrize(("status", "reason", "message", "kind"), REPLIES)
+@each_row(("status", "reason", "message", "kind"), REPLIES)
 def test_a_reply_is_judged_by_its_reason(status: int, reason: str, message: str, kind: type[ProviderError]) -> None:
     rows = [{"reason": reason, "message": message}] if reason else []
     text = json.dumps({"error": {"code": status, "message": message, "errors": rows}})

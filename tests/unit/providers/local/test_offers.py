@@ -7,6 +7,7 @@ from decimal import Decimal
 
 import pytest
 
+from tests.rows import each_row
 from trainplan.pricing.catalog import find_device
 from trainplan.pricing.devices import UnknownDeviceError
 from trainplan.pricing.grades import Market, PriceGrade
@@ -53,7 +54,7 @@ def test_gpus_are_offered_in_sets_of_one_kind(names: list[str], sets: list[tuple
     assert {offer.device_memory_gib for offer in made} == {15.0}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("spelling", "device"),
     [
         ("Tesla K80", "K80"),

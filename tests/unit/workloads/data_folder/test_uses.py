@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
+from tests.rows import each_row
 from trainplan.workloads.data_folder.uses import Use, named_use
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "use"),
     [
         ("train_images", Use.TRAIN),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.rows import each_row
 from trainplan.workloads.graph import Graph, Kind
 from trainplan.workloads.graph_file import graph_from_json
 from trainplan.workloads.network_reader.errors import UnreadableError
@@ -170,7 +171,7 @@ HOLDING = [
 """A layer that holds work, of 32 x 32 x 3 values, and the multiply-accumulates of it for one image."""
 
 
-@pytest.mark.parametrize(("layer", "macs"), HOLDING)
+@each_row(("layer", "macs"), HOLDING)
 def test_what_a_layer_holds_is_counted(layer: str, macs: int) -> None:
     graph, _ = read(f"{IMAGE}    x = image\n    x = {layer}\n{END}")
     *_, last = graph.figures
@@ -286,7 +287,7 @@ def test_what_any_model_is_named_does_not_matter() -> None:
 FLIPPED = "layers.RandomFlip('horizontal')(image)"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("first", "expected"),
     [
         ("layers.Conv2D(3, 3)(image)", (-1, 1)),

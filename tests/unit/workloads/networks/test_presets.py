@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.rows import each_row
 from trainplan.workloads.graph import ImageTooSmallError, Kind
 from trainplan.workloads.graph_shapes import check
 from trainplan.workloads.job import TrainingJob
@@ -63,7 +64,7 @@ def test_every_preset_has_its_published_figures() -> None:
     assert NETWORKS.keys() == set(Preset) - LAYER_LISTS
 
 
-@pytest.mark.parametrize("preset", PUBLISHED)
+@each_row("preset", PUBLISHED)
 def test_parameters_are_exactly_as_published(preset: Preset) -> None:
     network, published = NETWORKS[preset], PUBLISHED[preset]
     graph = preset_graph(preset, network.image_size, network.channels, network.classes)
@@ -71,7 +72,7 @@ def test_parameters_are_exactly_as_published(preset: Preset) -> None:
     check(graph)
 
 
-@pytest.mark.parametrize("preset", PUBLISHED)
+@each_row("preset", PUBLISHED)
 def test_multiply_accumulates_are_within_one_per_cent_of_published(preset: Preset) -> None:
     network, published = NETWORKS[preset], PUBLISHED[preset]
     graph = preset_graph(preset, published.size or network.image_size, network.channels, network.classes)
@@ -85,7 +86,7 @@ def test_the_vgg_nets_too(preset: Preset) -> None:
     assert macs(net) / 1e9 == pytest.approx(VGGS[preset].giga_macs, rel=0.01)
 
 
-@pytest.mark.parametrize("preset", [one for one, published in PUBLISHED.items() if published.size == 0])
+@each_row("preset", [one for one, published in PUBLISHED.items() if published.size == 0])
 def test_other_images_and_classes_change_the_ends_alone(preset: Preset) -> None:
     network = NETWORKS[preset]
     size = 2 * network.image_size

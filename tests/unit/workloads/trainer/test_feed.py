@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.rows import each_row
 from tests.unit.workloads.trainer.builders import numbered
 from trainplan.workloads.trainer.errors import BadInputError
 from trainplan.workloads.trainer.feed import Schedule, epoch_order, epoch_orders, hold_out_batch, training_batches
@@ -38,7 +39,7 @@ def test_what_one_epoch_leaves_over_another_shows() -> None:
     assert seen == set(range(COUNT))
 
 
-@pytest.mark.parametrize("step", range(16))
+@each_row("step", range(16))
 def test_training_that_goes_on_shows_exactly_what_was_still_to_come(step: int) -> None:
     going_on = Schedule(batch_size=4, steps_per_epoch=5, epochs=3, seed=7, first_step=step)
     assert orders(going_on) == orders(SCHEDULE)[step:]

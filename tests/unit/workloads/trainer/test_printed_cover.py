@@ -16,6 +16,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.doubles.own_script import lines, run
 from tests.doubles.waiting import until
+from tests.rows import each_row
 from tests.unit.workloads.test_secret_rules import SECRETS
 from trainplan.workloads.secret_rules import secret_kinds
 from trainplan.workloads.trainer.printed_cover import PrintedCover, relay, secret_values
@@ -30,7 +31,7 @@ def written(*pieces: bytes, values: list[str] | None = None, idle: bool = False)
     return told + cover.add(b"", is_last=True)
 
 
-@pytest.mark.parametrize("text", SECRETS.values(), ids=SECRETS)
+@each_row("text", SECRETS.values(), ids=SECRETS)
 def test_a_secret_is_covered_whatever_pieces_it_comes_in(text: str) -> None:
     data = f"first\nconfig {text}\nlast".encode()
     draw = random.Random(len(text))
@@ -60,7 +61,7 @@ def test_a_private_key_is_covered_over_its_lines_and_nothing_behind_it() -> None
     assert told == "a\n" + "…\n" * 5 + "epoch 1\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [
         b"\r 10%|#   | 1/9\r 20%|##  | 2/9\r\n",
@@ -73,7 +74,7 @@ def test_a_private_key_is_covered_over_its_lines_and_nothing_behind_it() -> None
         b"",
     ],
 )
-@pytest.mark.parametrize("size", [1, 7, 4096, 10**6])
+@each_row("size", [1, 7, 4096, 10**6])
 def test_everything_else_is_written_as_it_is(data: bytes, size: int) -> None:
     data = data[: 3000 * size]
     pieces = [data[at : at + size] for at in range(0, len(data), size)]

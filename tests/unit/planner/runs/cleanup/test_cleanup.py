@@ -15,6 +15,7 @@ from tests.doubles.clock import NOON
 from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import until_asked
 from tests.doubles.fake_provider import FACTORY, PROVIDERS
+from tests.rows import each_row
 from tests.unit.planner.cli.command import plan
 from trainplan.planner.errors import ExitCode
 from trainplan.planner.home.client import own_client
@@ -55,7 +56,7 @@ YOUNG = {"created_at": NOON - NEWBORN + timedelta(seconds=1)}
 OTHER = {"run_id": RunId("another")}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "known_runs", "fate"),
     [
         ({}, runs(TRAINING), Fate.LIVE),

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.builders import a_run, a_target, an_attempt, an_instance
 from tests.doubles.clock import NOON
+from tests.rows import each_row
 from trainplan.planner.runs.decision.next_action import (
     LOOK_AGAIN,
     MOST_WITHOUT_PROGRESS,
@@ -139,8 +140,8 @@ CASES: list[tuple[dict[str, Any], Look, datetime, Action]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("phase", [B, R])
-@pytest.mark.parametrize(("changes", "look", "now", "action"), CASES)
+@each_row("phase", [B, R])
+@each_row(("changes", "look", "now", "action"), CASES)
 def test_what_to_do_while_an_instance_is_there(
     phase: Phase, changes: dict[str, Any], look: Look, now: datetime, action: Action
 ) -> None:
@@ -183,9 +184,9 @@ LOOKS = [
 ]
 
 
-@pytest.mark.parametrize("look", LOOKS)
-@pytest.mark.parametrize("now", [SOON, LATE])
-@pytest.mark.parametrize(
+@each_row("look", LOOKS)
+@each_row("now", [SOON, LATE])
+@each_row(
     ("phase", "changes", "action"),
     [
         (C, {}, Collect()),
@@ -369,7 +370,7 @@ def reclaimed_attempts(*steps: int, end: EndKind = EndKind.RECLAIMED) -> tuple[A
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("steps", "is_stuck"),
     [
         ((), False),

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.rows import each_row
 from trainplan.planner.runs.decision.spot_policy import (
     TUNED,
     Action,
@@ -80,7 +81,7 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("situation", "action"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+@each_row(("situation", "action"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_each_rule_at_its_edge(situation: Situation, action: Action) -> None:
     decision = decide(situation)
     assert decision.action is action

@@ -22,6 +22,7 @@ from tests.doubles.fake_machine import (
     trains_well,
     until_asked,
 )
+from tests.rows import each_row
 from trainplan.planner.runs.decision.next_action import Interrupt, Look, Wait, next_action
 from trainplan.planner.runs.directory.progress import Story
 from trainplan.planner.runs.directory.signs import BOOT_LIMIT, FRESH, SILENCE_LIMIT, Sign, newest_sign
@@ -83,8 +84,8 @@ def look(at: datetime | None, **changes: Any) -> Look:
     return Look(instance=seen, sign=None if at is None else Sign(at, trains=True))
 
 
-@pytest.mark.parametrize("phase", [Phase.BOOTING, Phase.RUNNING])
-@pytest.mark.parametrize(
+@each_row("phase", [Phase.BOOTING, Phase.RUNNING])
+@each_row(
     ("look", "after", "hung"),
     [
         (look(NOON + 9 * HOUR), 9 * HOUR + SILENCE_LIMIT, False),

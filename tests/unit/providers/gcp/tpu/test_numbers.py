@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
 from google.rpc import code_pb2
 
+from tests.rows import each_row
 from trainplan.providers.gcp.tpu.errors import operation_error
 
 OK, DATA_LOSS = 0, 15
 """No error, and the one code that stays unknown: what was lost nobody can tell."""
 
 
-@pytest.mark.parametrize(("name", "number"), [row for row in code_pb2.Code.items() if row[1] not in (OK, DATA_LOSS)])
+@each_row(("name", "number"), [row for row in code_pb2.Code.items() if row[1] not in (OK, DATA_LOSS)])
 def test_each_number_is_the_name_that_google_gives_it(name: str, number: int) -> None:
     by_number = operation_error({"error": {"code": number, "message": "no"}}, "tpu")
     assert by_number is not None

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.rows import each_row
 from trainplan.providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN, EndKind, InstanceState
 from trainplan.providers.errors import (
     BadRequestError,
@@ -60,7 +61,7 @@ def node(state: str, **more: Any) -> dict[str, Any]:
     return {"name": name, "state": state, "labels": LABELS, "createTime": "2026-11-21T12:01:00.123456789Z", **more}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("status", "message", "kind"),
     [
         ("RESOURCE_EXHAUSTED", STOCKOUT, CapacityError),
@@ -182,7 +183,7 @@ def test_each_state_of_a_queued_resource(word: str) -> None:
     assert bool(found.reason) is (found.state is InstanceState.ENDED)
 
 
-@pytest.mark.parametrize("word", NODES)
+@each_row("word", NODES)
 def test_each_state_of_a_node(word: str) -> None:
     state, end, _ = NODES[word]
     found = instance(resource("ACTIVE"), node(word))
@@ -210,7 +211,7 @@ def test_nothing_is_charged_for_a_request_without_a_node(word: str) -> None:
     assert instance(resource(word), None).bills is False
 
 
-@pytest.mark.parametrize(("word", "bills"), [(word, word not in ("CREATING", "STATE_UNSPECIFIED")) for word in NODES])
+@each_row(("word", "bills"), [(word, word not in ("CREATING", "STATE_UNSPECIFIED")) for word in NODES])
 def test_a_node_is_charged_for_from_ready_on(word: str, bills: bool) -> None:
     found = instance(resource("ACTIVE"), node(word))
     assert (found.bills, found.bills_from) == (bills, found.launched_at if bills else None)
