@@ -189,11 +189,9 @@ def _refuse_several_machines(numbers: Iterable[int], filters: Filters) -> None:
     most = max(numbers)
     if names and most > 1:
         lend = "lends one machine" if len(names) == 1 else "lend one machine"
-        raise BadInputError(
-            f"{' and '.join(names)} {lend} a session, and {most} are asked for",
-            f"leave out {Option.NODES} (or nodes: in the job file), or name other providers",
-            field=Option.NODES,
-        )
+        message = f"{' and '.join(names)} {lend} a session, and {most} are asked for"
+        hint = f"leave out {Option.NODES} (or nodes: in the job file), or name other providers"
+        raise BadInputError(message, hint, field=Option.NODES)
 
 
 def _with_own_prices(query: PlanQuery, settings: Settings, catalog: Catalog, now: datetime) -> PlanQuery:
