@@ -17,6 +17,7 @@ from trainplan.planner.forecast.plan import Candidate, Choice, MachineEstimate, 
 from trainplan.planner.throughput.values import Basis
 from trainplan.pricing.devices import cores_of
 from trainplan.pricing.money import format_usd, from_micro, to_micro
+from trainplan.providers.registry import THIS_MACHINE
 from trainplan.workloads.terms import Objective, Precision
 from trainplan.workloads.wording import Option
 
@@ -93,7 +94,7 @@ def _of_script(findings: Findings) -> tuple[str, ...]:
     if findings.job.sweep is not None:
         return ("times and costs are those of the deadline; plan pilot measures a trial of a script that reports",)
     return (
-        f"times and costs are those of the deadline; plan pilot (or {Option.PROVIDER('local')}) measures a script "
+        f"times and costs are those of the deadline; plan pilot (or {Option.PROVIDER(THIS_MACHINE)}) measures a script "
         "that reports",
     )
 

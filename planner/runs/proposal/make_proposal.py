@@ -251,7 +251,7 @@ def _signed_in(around: Surroundings) -> tuple[str, ...]:
     if not usable:
         raise RefusedError(
             "nobody is signed in to any cloud here",
-            f"plan doctor tells how; {Option.PROVIDER('local')} trains on this machine",
+            f"plan doctor tells how; {Option.PROVIDER(THIS_MACHINE)} trains on this machine",
         )
     if len(usable) < len(clouds):
         around.say(f"not signed in, left out: {', '.join(name for name in clouds if name not in usable)}")
