@@ -61,6 +61,7 @@ def test_a_network_that_scales_its_images_is_given_them_unscaled(tmp_path: Path,
     assert (first.scale, first.offset) == (1, 0)
 
 
+@pytest.mark.check  # in make test a list of layers is shared (test_loop.py)
 def test_several_devices_share_a_batch(tmp_path: Path) -> None:
     job = own_job(RESIDUAL, epochs=4)
     attempt(job, tmp_path, devices=two_devices)

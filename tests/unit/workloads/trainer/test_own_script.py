@@ -273,6 +273,7 @@ def test_nothing_is_left_when_the_trainer_is_killed(tmp_path: Path) -> None:
     until(lambda: not left(folder), "all has ended", seconds=30)
 
 
+@pytest.mark.check  # in make test an example goes on in jobs of Slurm (providers/slurm/test_example_scripts.py)
 @pytest.mark.train
 @pytest.mark.keras_3
 def test_the_example_for_keras_goes_on_to_the_same_weights(tmp_path: Path) -> None:
