@@ -63,6 +63,7 @@ HANGS, KILLED = 0.2, 0.3
 """How often the first attempt's trainer hangs, and how often the launch is killed instead of detached."""
 KILL_POINTS = 40
 TOLERANCE = NEGLIGIBLE
+HALF_A_CENT = Decimal("0.005")
 
 
 BROKEN, DISTURBED = 0.5, 0.15
@@ -97,6 +98,12 @@ class Compared(NamedTuple):
     @property
     def off_in_all(self) -> Decimal:
         return _share(sum(self.told.values(), Decimal(0)), sum(self.billed.values(), Decimal(0)))
+
+    @property
+    def is_near(self) -> bool:
+        """Whether it is within a hundredth, or within half a cent: a receipt shows whole cents."""
+        told, billed = (sum(parts.values(), Decimal(0)) for parts in (self.told, self.billed))
+        return abs(self.off_in_all) <= TOLERANCE or abs(told - billed) <= HALF_A_CENT
 
     @property
     def wrong(self) -> list[str]:
@@ -355,8 +362,10 @@ def _print(played: list[Played], rows: list[Compared]) -> None:
     say(f"{len(played)} absences, {len(rows)} receipts: {', '.join(counts)}\n")
     outcomes = Counter(row.outcome for row in rows)
     say(f"outcomes: {', '.join(f'{name} {count}' for name, count in outcomes.most_common())}\n")
-    say("| double | absences | receipts | within 1 % | at most | billed USD | told USD | p5 | median | p95 | worst |\n")
-    say("|---|---|---|---|---|---|---|---|---|---|---|\n")
+    say(
+        "| double | absences | receipts | within 1 % | or half a cent | at most | billed USD | told USD | p5 | median |"
+    )
+    say(" p95 | worst |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n")
     for name in [*dict.fromkeys(one.provider for one in played), "all"]:
         of_it = [row for row in rows if name in (row.provider, "all")]
         absences = sum(name in (one.provider, "all") for one in played)
@@ -370,13 +379,14 @@ def _print_receipts(name: str, absences: int, rows: list[Compared]) -> None:
     offs = sorted(row.off_in_all for row in rows) or [Decimal(0)]
     p5, p50, p95 = (_percent(offs[min(len(offs) - 1, int(share * len(offs)))]) for share in (0.05, 0.5, 0.95))
     within, at_most = sum(abs(off) <= TOLERANCE for off in offs), sum(row.at_most for row in rows)
+    near = sum(row.is_near for row in rows)
     billed, told = (
         sum((sum(parts.values(), Decimal(0)) for parts in which), Decimal(0))
         for which in ([row.billed for row in rows], [row.told for row in rows])
     )
     sys.stdout.write(
-        f"| {name} | {absences} | {len(rows)} | {within if rows else 0} | {at_most} | {billed:.2f} | {told:.2f} "
-        f"| {p5} | {p50} | {p95} | {_percent(max(offs, key=abs))} |\n"
+        f"| {name} | {absences} | {len(rows)} | {within if rows else 0} | {near} | {at_most} | {billed:.2f} "
+        f"| {told:.2f} | {p5} | {p50} | {p95} | {_percent(max(offs, key=abs))} |\n"
     )
 
 
