@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, overload
 
 from trainplan.planner.api import planning
-from trainplan.planner.api.calls import library_call
+from trainplan.planner.api.calls import Python, library_call
 from trainplan.planner.api.counted_images import with_counted_images
 from trainplan.planner.api.job import Job
 from trainplan.planner.api.job_files import with_limits
@@ -25,7 +25,7 @@ from trainplan.pricing.offers import Market
 from trainplan.providers.registry import THIS_MACHINE
 from trainplan.workloads.durations import format_estimate
 from trainplan.workloads.terms import Objective
-from trainplan.workloads.wording import Option
+from trainplan.workloads.wording import Option, written_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -325,7 +325,8 @@ class Plan(Sequence[Offer]):
     def _repr_html_(self) -> str:
         from trainplan.planner.report.estimate_html import estimate_cell
 
-        return estimate_cell({**self._document, "advice": self.advice}, _SHOWN)
+        with written_in(Python()):
+            return estimate_cell(self._document, _SHOWN)
 
 
 class _Asked(NamedTuple):
