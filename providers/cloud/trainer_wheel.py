@@ -78,7 +78,7 @@ def _files() -> list[Path]:
 
 _OF_A_PERSONS_COMPUTER = {
     "network_reader", "jobfile.py", "job_changes.py", "job_mistakes.py", "liveness.py", "memory.py",
-    "runtimes.py", "script_command_line.py", "script_file.py", "script_folder.py", "script_parser.py",
+    "runtimes.py", "script_command_line.py", "script_file.py", "script_folder.py", "script_parser.py", "wording.py",
 }  # fmt: skip
 
 

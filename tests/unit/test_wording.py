@@ -22,8 +22,8 @@ from trainplan.workloads.wording import Command, Option, Text, written_in
 
 ROOT = Path(__file__).parents[2]
 _PACKAGES = ("extensions", "planner", "pricing", "providers", "workloads")
-_OWN_WORDS = re.compile(r"planner/cli/|extensions/\w+/command\.py|workloads/trainer/__main__\.py|providers/agent/")
-"""The command line itself, and programs with options of their own."""
+_OWN_WORDS = re.compile(r"planner/cli/|extensions/\w+/command\.py|workloads/trainer/|providers/agent/")
+"""The command line itself, and what runs on the machine, where no front end is."""
 _OTHER_PROGRAM = re.compile(r"\b(?:aws|az|gcloud|hf|ibmcloud|trackio|curl|pip|python|srun|squeue|uv|sha256sum) .*")
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 _KEYS = {"description", "help"}

@@ -24,7 +24,6 @@ from trainplan.workloads.trainer.pilot import MEASUREMENT, is_bound
 from trainplan.workloads.trainer.prepare import Setting, stop_between
 from trainplan.workloads.trainer.progress import State
 from trainplan.workloads.tries import MOST_SECONDS, TRY_SECONDS, Search, Try, TryEnd, TrySettings, possible, search
-from trainplan.workloads.wording import Option
 
 if TYPE_CHECKING:
     from trainplan.workloads.job import TrainingJob
@@ -255,7 +254,7 @@ def _why_none(job: TrainingJob, found: Search) -> str:
     part = job.global_batch_size // last.settings.accumulate
     images = "1 image" if part == 1 else f"{part:,} images"
     if found.is_time_up:
-        return f"no try ended within {MOST_SECONDS:.0f} s; plan pilot without {Option.BATCH('auto')} takes longer"
+        return f"no try ended within {MOST_SECONDS:.0f} s; plan pilot without --batch auto takes longer"
     if last.ended is TryEnd.OUT_OF_MEMORY:
         return f"nothing fits: the smallest micro-batch, of {images}, ran out of memory too; take a larger machine"
     return f"no try worked, the last with a micro-batch of {images}: {last.message}"
