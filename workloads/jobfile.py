@@ -226,6 +226,7 @@ def _with_script_read(data: dict[str, Any], path: Path) -> dict[str, Any]:
         "dependencies": dependencies or (),
         "options": read.options,
         "has_all_options": read.has_all_options,
+        "needs_command": read.needs_command,
         "files": read.files,
         "inside": read.inside,
         "left_behind": read.left_behind,

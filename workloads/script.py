@@ -142,8 +142,9 @@ class ReadScript(Value):
     `sha256` is that of the file, `source` its text. `dependencies` are requirements as pip reads them, of the script
     itself or of a file. `locked` are these with all that they need, in exact versions with hashes, as pip reads them
     ("": not locked yet, or nothing is needed beside the framework). `options` are those that its parser declares, as
-    far as they are written out. `files` are those beside it that it imports, `imports` the packages that it cannot do
-    without, `requires_python` the versions of Python that it is for (PEP 723; "": any).
+    far as they are written out; `needs_command`: its first word is a command (add_subparsers, click.group). `files` are
+    those beside it that it imports, `imports` the packages that it cannot do without, `requires_python` the versions of
+    Python that it is for (PEP 723; "": any).
     """
 
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -152,6 +153,7 @@ class ReadScript(Value):
     locked: Annotated[str, Field(max_length=_MOST_LOCK_CHARACTERS)] = ""
     options: Annotated[tuple[Option, ...], Field(max_length=MOST_OPTIONS)] = ()
     has_all_options: bool = False
+    needs_command: bool = False
     files: Annotated[tuple[Neighbour, ...], Field(max_length=MOST_FILES)] = ()
     inside: Annotated[str, Field(pattern=f"^({PATH_OF_A_NEIGHBOUR.pattern})?$", max_length=500)] = ""
     left_behind: Annotated[tuple[str, ...], Field(max_length=MOST_LEFT_BEHIND)] = ()
@@ -201,6 +203,8 @@ def argument_problems(args: Arguments, options: Sequence[Option]) -> Iterator[st
 def refused_arguments(args: Arguments, read: ReadScript, swept: Iterable[str] = ()) -> Iterator[str]:
     """What the script would refuse at its start for its name, or for want of it, a sentence each; `swept` are the
     names that a sweep gives values. Nothing where some options of it are not known."""
+    if read.needs_command and (isinstance(args, dict) or not args):
+        yield "args: the script has commands: write args as a list of words, a command first: [train, --lr, '0.1']"
     if not read.has_all_options:
         return
     names = {*args, *swept} if isinstance(args, dict) else {*swept}

@@ -44,6 +44,22 @@ def has_all_options(trees: Iterable[ast.Module]) -> bool:
     return "click" in modules and _is_plain_click(nodes)
 
 
+def needs_command(trees: Iterable[ast.Module]) -> bool:
+    """Whether the first word of the command line has to be a command: argparse's subparsers that are required, a group
+    of click that does nothing without one."""
+    for node in (node for tree in trees for node in ast.walk(tree)):
+        words = {word.arg: word.value for word in node.keywords} if isinstance(node, ast.Call) else {}
+        if isinstance(node, ast.Call) and name_of(node.func) == "add_subparsers":
+            if isinstance(words.get("required"), ast.Constant) and ast.unparse(words["required"]) == "True":
+                return True
+        elif isinstance(node, ast.FunctionDef):
+            for one in node.decorator_list:
+                names = {word.arg for word in one.keywords} if isinstance(one, ast.Call) else set()
+                if ast.unparse(_called(one)) == "click.group" and "invoke_without_command" not in names:
+                    return True
+    return False
+
+
 def _is_plain_argparse(nodes: list[ast.AST], calls: list[ast.Call], own: set[str]) -> bool:
     if any(isinstance(node, ast.ClassDef) and {*map(name_of, node.bases)} & {"ArgumentParser"} for node in nodes):
         return False

@@ -20,14 +20,14 @@ from trainplan.workloads.job_mistakes import JobFileError
 from trainplan.workloads.read_network import MOST_SOURCE_CHARACTERS
 from trainplan.workloads.regular_file import hint_of, regular_bytes
 from trainplan.workloads.script import MOST_LEFT_BEHIND, PATH_OF_A_NEIGHBOUR
-from trainplan.workloads.script_command_line import has_all_options
+from trainplan.workloads.script_command_line import has_all_options, needs_command
 from trainplan.workloads.script_folder import texts_of
 from trainplan.workloads.script_imports import MOST_FILES, Imported, imports_of, neighbours_of, packages_of
 from trainplan.workloads.script_parser import options_of
 from trainplan.workloads.secret_rules import secret_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from trainplan.workloads.script import Option
 
@@ -55,6 +55,9 @@ _FRAMEWORKS = {
     "torch": set(_TORCH.split()),
     "jax": {"jax", "flax", "optax", "equinox"},
 }
+_OF_TORCHRUN = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+_MAYBE = (ast.IfExp, ast.BoolOp, ast.Lambda, ast.GeneratorExp, ast.ListComp, ast.DictComp, ast.SetComp)
+"""Expressions of which a part may not be worked out."""
 _OVER_SEVERAL = {"transformers", "accelerate"}
 # The marks that pip reads (pip/_internal/utils/encoding.py of 25.0), the longer ones first.
 _MARKS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe\0\0": "utf-32", b"\0\0\xfe\xff": "utf-32"}
@@ -74,6 +77,7 @@ class ScriptFile(NamedTuple):
     frameworks: tuple[str, ...]
     options: tuple[Option, ...]
     has_all_options: bool = False
+    needs_command: bool = False
     inside: str = ""
     left_behind: tuple[str, ...] = ()
     files: tuple[dict[str, str], ...] = ()
@@ -102,6 +106,7 @@ def read_script_file(path: Path, folder: Path | None = None, words: Iterable[str
         raise JobFileError(f"{path}: requires-python has to be versions of Python", 'for example ">=3.11"')
     _refuse_notebook_lines(tree, path)
     _refuse_relative_imports(tree, path)
+    _refuse_variables_of_torchrun(tree, path)
     _refuse_other_sources(metadata, texts or (), path)
     top = path.absolute().parent if folder is None else folder
     at = PurePosixPath(path.absolute().relative_to(top.absolute()).as_posix())
@@ -117,6 +122,7 @@ def read_script_file(path: Path, folder: Path | None = None, words: Iterable[str
         frameworks=_frameworks(imports, trees),
         options=options_of(trees),
         has_all_options=has_all_options(trees),
+        needs_command=needs_command(trees),
         inside="" if at.parent == PurePosixPath() else str(at.parent),
         left_behind=_left_behind(trees, words, at, top, files),
         files=tuple({"path": str(name), "source": text} for name, text in files.items()),
@@ -165,6 +171,33 @@ def _refuse_relative_imports(tree: ast.Module, path: Path) -> None:
                 "import by the module's name, beside the script (from models import …) or from the folder that travels "
                 "(script: {file: pkg/train.py, folder: .} and from pkg.models import …)",
             )
+
+
+def _refuse_variables_of_torchrun(tree: ast.Module, path: Path) -> None:
+    """Raises JobFileError where the script reads at its top, without a default, what torchrun alone sets."""
+    texts = [ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Subscript | ast.Call)]
+    own = {name for name in _OF_TORCHRUN for text in texts if text.startswith(f"os.environ.setdefault('{name}'")}
+    for node in _done_at_once(tree.body):
+        for one in (part for part in ast.walk(node) if isinstance(part, ast.Subscript)):
+            text = ast.unparse(one)
+            name = next((name for name in _OF_TORCHRUN if text == f"os.environ['{name}']"), "")
+            if isinstance(one.ctx, ast.Store):
+                own.add(name)
+            elif name and name not in own:
+                raise JobFileError(
+                    f"{path}, line {one.lineno}: {name} is set by torchrun alone, and a script runs as one process",
+                    f'write os.environ.get("{name}", …) with what it is for one process',
+                )
+
+
+def _done_at_once(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a module that are done whatever happens, those of `if __name__ == "__main__"` among them."""
+    simple = (ast.Assign, ast.AnnAssign, ast.Expr)
+    for node in body:
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "__name__ == '__main__'":
+            yield from _done_at_once(node.body)
+        elif isinstance(node, simple) and not any(isinstance(one, _MAYBE) for one in ast.walk(node)):
+            yield node
 
 
 def _travelling(

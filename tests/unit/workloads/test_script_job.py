@@ -116,6 +116,17 @@ def test_work_that_was_measured_is_no_part_of_it(tmp_path: Path) -> None:
         ("script: train.py\n", "def (:\n", "line 1: not valid Python"),
         ("script: train.py\n", BLOCK + "\n" + BLOCK, "2 blocks of metadata"),
         ("script: train.py\n", "x = 1\nget_ipython().system('pip install a')\n", "line 2: get_ipython() is there in a"),
+        (
+            "script: train.py\n",
+            "import os\nrank = int(os.environ['LOCAL_RANK'])\n",
+            "line 2: LOCAL_RANK is set by torchrun",
+        ),
+        (
+            "script: train.py\nargs: {lr: 0.1}\n",
+            "import argparse\np = argparse.ArgumentParser().add_subparsers(dest='c', required=True)\n",
+            "write args as a list of words, a command first",
+        ),
+        ("script: train.py\n", "import click\n@click.group()\ndef main(): ...\n", "a command first"),
         ("script: train.py\n", "from .models import Net\n", "line 1: a script has no package"),
         (
             "script: train.py\n",
@@ -317,6 +328,20 @@ def test_lists_of_other_programs_are_named_as_such(tmp_path: Path) -> None:
     needs = {"environment.yml": "dependencies:\n  - python=3.9\n"}
     path = write(tmp_path, "script: train.py\nrequirements: environment.yml\n", **needs)
     assert "environment.yml is no list of pip's" in refused(path)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "import os\nrank = int(os.environ['RANK']) if 'RANK' in os.environ else 0\n",
+        "import os\nos.environ['RANK'] = '0'\nrank = int(os.environ['RANK'])\n",
+        "import os\nos.environ.setdefault('RANK', '0')\nrank = int(os.environ['RANK'])\n",
+        "import os\nif 'RANK' in os.environ:\n    rank = int(os.environ['RANK'])\n",
+        "import os\ndef dist():\n    return int(os.environ['RANK'])\n",
+    ],
+)
+def test_a_script_that_may_do_without_torchrun_is_taken(tmp_path: Path, script: str) -> None:
+    assert read_job(write(tmp_path, "script: train.py\n", script)).read_script is not None
 
 
 def test_options_of_pip_are_refused(tmp_path: Path) -> None:
