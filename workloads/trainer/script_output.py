@@ -36,6 +36,9 @@ class Results:
     links: dict[str, str] = field(default_factory=dict)
     broken: set[str] = field(default_factory=set)
     """Those of the links that lead to nothing."""
+    special: list[str] = field(default_factory=list)
+    """Pipes, sockets, devices, and folders (with `/`) in which nothing lies: no file system and store takes all of
+    them."""
     left_out: dict[str, int] = field(default_factory=dict)
     """Hidden entries and folders of data, with the number of files in each."""
 
@@ -48,6 +51,9 @@ class Results:
         if self.broken:
             texts = [f"{name!r} to {self.links[name]!r}" for name in sorted(self.broken)]
             remarks.append(first_of("links that lead to nothing do not come home", texts, log))
+        if self.special:
+            why = "empty folders, pipes, sockets and devices do not come home"
+            remarks.append(first_of(why, [repr(name) for name in sorted(self.special)], log))
         others = sorted(self.links.keys() - self.broken)
         if others:
             texts = [f"{name!r} leads to {self.links[name]!r}" for name in others]
@@ -64,6 +70,9 @@ def results_of(work: Path, checkpoints: Path) -> Results:
     results.left_out = _left_out(work)
     for path in _entries(work):
         name = path.relative_to(work).as_posix()
+        if not path.is_symlink() and not path.is_file():
+            results.special.append(f"{name}/" if path.is_dir() else name)
+            continue
         if not path.is_symlink():
             _allow(path, stat.S_IRUSR)
             results.files[name] = path
@@ -84,18 +93,18 @@ def results_of(work: Path, checkpoints: Path) -> Results:
 
 
 def _entries(folder: Path) -> Iterator[Path]:
-    """The plain files and the links below a folder that are neither hidden nor in a folder of data."""
+    """What lies below a folder and is neither hidden nor data: files of every kind, links, and empty folders."""
     for place, folders, names in os.walk(folder):
+        if Path(place) != folder and not folders and not names:
+            yield Path(place)
         skipped = _NOT_OUTPUT if Path(place) == folder else ()
         here = sorted(name for name in folders if not name.startswith(".") and name not in skipped)
         folders[:] = [name for name in here if not (Path(place) / name).is_symlink()]
         for name in folders:
             _allow(Path(place) / name, stat.S_IRWXU)
         for name in sorted([*names, *(name for name in here if name not in folders)]):
-            path = Path(place) / name
-            mode = path.lstat().st_mode
-            if not name.startswith(".") and (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
-                yield path
+            if not name.startswith("."):
+                yield Path(place) / name
 
 
 def _left_out(work: Path) -> dict[str, int]:
@@ -171,7 +180,7 @@ def write_documents(output: Path, documents: Mapping[str, Mapping[str, object]])
         _put(output / name, json.dumps(document, indent=1, allow_nan=False))
     rows = []
     for path in _entries(output):
-        if path != output / MANIFEST:
+        if path.is_file() and path != output / MANIFEST:
             with path.open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
             rows.append(

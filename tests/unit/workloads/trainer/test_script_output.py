@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from trainplan.workloads.trainer.script_output import Results, results_of, write_output
@@ -14,11 +15,14 @@ def test_what_is_left_out_and_links_to_nothing_are_named(tmp_path: Path) -> None
         (work / name).write_text("x")
     (work / "best.pt").symlink_to("nothing.pt")
     (work / "away").symlink_to(tmp_path)
+    (work / "plots" / "later").mkdir(parents=True)
+    os.mkfifo(work / "out" / "queue")
     results = results_of(work, tmp_path / "checkpoints")
     assert sorted(results.files) == ["model.pt", "out/data/kept.pt"]
     assert results.remarks() == [
         "left out, as hidden or as data: .hydra (1 file), data (2 files), out/.hidden (1 file)",
         "links that lead to nothing do not come home: 'best.pt' to 'nothing.pt'",
+        "empty folders, pipes, sockets and devices do not come home: 'out/queue', 'plots/later/'",
         "links to folders, and to what lies outside the script's folder, do not come home: "
         f"'away' leads to {str(tmp_path)!r}",
     ]
