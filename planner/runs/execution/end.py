@@ -401,20 +401,20 @@ class Finisher:
         was_there = has_written(store, attempt.number)
         if was_there and seen_at is None:
             ended = when_ended(store, attempt, None, now)
-        if was_there or seen_at is not None or (seen.shows(attempt.number) and self._may_have_been_made(run, attempt)):
-            return ended.of(replace(attempt, found=True))
-        return attempt
+        is_made = was_there or seen_at is not None
+        with contextlib.suppress(ProviderError):  # it may have been, then
+            if not is_made and (not seen.shows(attempt.number) or self._was_never_made(run, attempt)):
+                return attempt
+        return ended.of(replace(attempt, found=True))
 
-    def _may_have_been_made(self, run: Run, attempt: Attempt) -> bool:
-        """Whether a machine may have been there that was gone when its disk or its network was found: a create that was
-        cut off may not have come to the machine."""
+    def _was_never_made(self, run: Run, attempt: Attempt) -> bool:
+        """Whether a machine of which a disk or a network alone was found was never there, by its provider's record: a
+        create that was cut off may not have come to the machine. Raises ProviderError."""
         target, asked_at = attempt.target, attempt.sent_at or attempt.asked_at
         provider = self._provider_of(target.offer.provider) if target is not None else None
         if target is None or asked_at is None or not isinstance(provider, CreationTeller):
-            return True
-        with contextlib.suppress(ProviderError):
-            return provider.was_made(run.run_id, attempt.number, target.offer.region, asked_at) is not False
-        return True
+            return False
+        return provider.was_made(run.run_id, attempt.number, target.offer.region, asked_at) is False
 
     def _cleared(self, run: Run, attempt: Attempt, seen: Seen) -> Attempt:
         """An attempt after the provider has said that nothing of it is left: nothing bills any more."""
@@ -502,6 +502,8 @@ class Finisher:
         return replace(run, attempts=tuple(self._end_asked_again(run, attempt) for attempt in run.attempts))
 
     def _end_asked_again(self, run: Run, attempt: Attempt) -> Attempt:
+        if attempt.ref is None and attempt.found and self._was_never_made(run, attempt):
+            return replace(attempt, found=False)
         if attempt.ref is None or attempt.ended_at is None or attempt.ended_after is None:
             return attempt
         provider, latest = self._provider_of(attempt.ref.provider), attempt.ended_before or attempt.ended_at

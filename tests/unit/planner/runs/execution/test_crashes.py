@@ -153,6 +153,8 @@ def test_a_network_that_is_left_of_a_create_is_no_machine_where_a_record_has_non
     desk.clock.advance(3600)
     settled = desk.runner().settle(run)
     assert settled.attempts[0].found is is_charged
+    provider.made = False
+    assert not desk.executor().finisher.asked_again(settled).attempts[0].found, "the record may come later"
     desk.close()
 
 
