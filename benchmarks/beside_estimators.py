@@ -1,5 +1,5 @@
 """This project's held-out predictions beside what other estimators compute, on the same measurements:
-`python -m benchmarks.beside_estimators`. Fits the model of operators (two minutes); docs/accuracy.md has the tables.
+`python -m benchmarks.beside_estimators`. Fits the model of operators (two minutes); docs/accuracy.md has the table.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from scripts.fit.operators.rows import read_network_rows
 
 
 def main() -> int:
-    """Print both tables."""
+    """Print the table."""
     for line in beside_lines(tested(fitted(read_network_rows()))):
         sys.stdout.write(f"{line}\n")
     return 0
