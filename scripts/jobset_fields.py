@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from trainplan.planner.export.engine_files import Accelerators, Engine, Place, engine_files
+from trainplan.extensions.export.engine_files import Accelerators, Engine, Place, engine_files
 from trainplan.workloads.job import TrainingJob
 
 CRD = "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml"

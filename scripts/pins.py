@@ -31,8 +31,8 @@ from trainplan.workloads.runtimes import RUNTIMES
 
 _OF_A_CLUSTER = ("3.11", "3.13")
 ALSO_PYTHON = {f"{name}-{kind}": _OF_A_CLUSTER for name in ("jax", "tensorflow", "torch") for kind in ("cpu", "nvidia")}
-"""A job that is exported (planner/export/engine_files.py) is installed with the Python of a person's own cluster, and
-the end-to-end tests install jax-cpu with Debian 12's (tests/e2e/yard/images/public). PyTorch has no wheels for 3.11."""
+"""A job that is exported (extensions/export) is installed with the Python of a person's own cluster, and the
+end-to-end tests install jax-cpu with Debian 12's (tests/e2e/yard/images/public). PyTorch has no wheels for 3.11."""
 _LIBC = "manylinux_2_36"
 """Of Debian 12, on which the containers are."""
 _MACHINES = {"cpu": ("x86_64", "aarch64"), "gpu": ("x86_64", "aarch64"), "tpu": ("x86_64",)}

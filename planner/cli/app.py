@@ -36,7 +36,6 @@ _CORE = {
     },
     "Train": {
         "launch": "Train a job, fetch the model, delete what was created",
-        "export": "Write a job as files for Slurm, SkyPilot, JobSet, Colab, Kaggle",
         "status": "Show the state of a run, or of all runs that have not ended",
         "attach": "Follow a run that was left running",
         "logs": "Show the output of a run",
@@ -52,7 +51,6 @@ _CORE = {
         "cleanup": "Find and delete resources that runs have left",
         "burn": "List what costs money in the accounts, whoever created it",
         "bill": "Show the vendor's bill beside the receipts",
-        "drill": "Check on your account, for cents, what tests cannot",
     },
 }
 _CORE_COMMANDS = {name: summary for group in _CORE.values() for name, summary in group.items()}

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import pytest
 
 from tests.conftest import ROOT
-from trainplan.planner.drill.behaviours import SETTLES
-from trainplan.planner.drill.grounds import FOLDER, ground_text, results
+from trainplan.extensions.drill.behaviours import SETTLES
+from trainplan.extensions.drill.grounds import FOLDER, ground_text, results
 
 DOUBLES = {"sim", "engine", "yard"} | {path.parent.name for path in (ROOT / "tests" / "doubles").glob("*/__init__.py")}
 """The simulated cloud, the container engine, the container that plays a machine, and the folder of each vendor's

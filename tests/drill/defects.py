@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.drill.worlds import Table, a_cloud
-from trainplan.planner.drill.result import Verdict
-from trainplan.planner.drill.steps import PROBES, VENDOR_MONEY, Step
+from trainplan.extensions.drill.result import Verdict
+from trainplan.extensions.drill.steps import PROBES, VENDOR_MONEY, Step
 from trainplan.providers.base import (
     Instance,
     InstanceRef,

@@ -16,8 +16,8 @@ from tests.faults.cases import CASES
 from tests.faults.clients import Desk
 from tests.faults.forks import STOPPED, forked, result_of
 from tests.faults.points import PointedJournal, Points
-from trainplan.planner.drill.drill import clean, drill
-from trainplan.planner.drill.ends import ours
+from trainplan.extensions.drill.drill import clean, drill
+from trainplan.extensions.drill.ends import ours
 from trainplan.planner.runs.cleanup.cleanup import Fate, end
 from trainplan.planner.runs.journal.journal import Journal
 from trainplan.planner.runs.run import Phase

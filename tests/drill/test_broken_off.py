@@ -13,10 +13,10 @@ from tests.desk import signed_out
 from tests.drill.worlds import NAMES, Table, a_cloud
 from tests.faults.points import Points
 from tests.unit.planner.cli.command import plan
-from trainplan.planner.drill.drill import clean
-from trainplan.planner.drill.placements import alone
-from trainplan.planner.drill.result import DrillResult, Verdict, read_result
-from trainplan.planner.drill.sheet import BrokenOffError
+from trainplan.extensions.drill.drill import clean
+from trainplan.extensions.drill.placements import alone
+from trainplan.extensions.drill.result import DrillResult, Verdict, read_result
+from trainplan.extensions.drill.sheet import BrokenOffError
 from trainplan.planner.errors import ExitCode
 from trainplan.planner.runs.journal.journal import Journal
 from trainplan.planner.runs.run import Phase

@@ -8,7 +8,7 @@ import pytest
 
 from tests.drill.defects import missed, steps_of
 from tests.drill.worlds import NAMES
-from trainplan.planner.drill.steps import PROBES, Step
+from trainplan.extensions.drill.steps import PROBES, Step
 
 IN_CHECK = (Step.RESUME, Step.MACHINE_TIMER, Step.CLOUD_TIMER, *PROBES)
 """Of the clouds' doubles; `make faults` has them all, and of the simulated cloud `make check` has."""

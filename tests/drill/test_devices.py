@@ -14,9 +14,9 @@ from tests.doubles.google.process import Google
 from tests.doubles.google.scenario import Scenario
 from tests.drill.defects import steps_of
 from tests.unit.planner.cli.command import CommandResult, plan
-from trainplan.planner.drill.behaviours import behaviours
-from trainplan.planner.drill.result import DrillResult, read_result
-from trainplan.planner.drill.steps import Step
+from trainplan.extensions.drill.behaviours import behaviours
+from trainplan.extensions.drill.result import DrillResult, read_result
+from trainplan.extensions.drill.steps import Step
 from trainplan.planner.errors import ExitCode
 from trainplan.providers.aws.provider import AwsProvider
 

@@ -8,10 +8,10 @@ import pytest
 
 from tests.drill.defects import steps_of
 from tests.drill.worlds import LIMITS, NAMES, Table, a_cloud
-from trainplan.planner.drill.behaviours import behaviours
-from trainplan.planner.drill.limits import MOST_MINUTES
-from trainplan.planner.drill.result import Verdict, read_result, write_result
-from trainplan.planner.drill.steps import PROVES, Step
+from trainplan.extensions.drill.behaviours import behaviours
+from trainplan.extensions.drill.limits import MOST_MINUTES
+from trainplan.extensions.drill.result import Verdict, read_result, write_result
+from trainplan.extensions.drill.steps import PROVES, Step
 from trainplan.planner.runs.journal.journal import Journal
 from trainplan.planner.runs.run import Phase
 

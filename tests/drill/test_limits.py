@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.drill.worlds import LIMITS, NAMES, Table, a_cloud
-from trainplan.planner.drill.limits import MOST_USD, SIM_MOST_USD, Limits
-from trainplan.planner.drill.placements import targets
-from trainplan.planner.drill.result import DrillResult, Verdict
-from trainplan.planner.drill.steps import MACHINES, PROBES, PROVES, VENDOR_MONEY, Step
+from trainplan.extensions.drill.limits import MOST_USD, SIM_MOST_USD, Limits
+from trainplan.extensions.drill.placements import targets
+from trainplan.extensions.drill.result import DrillResult, Verdict
+from trainplan.extensions.drill.steps import MACHINES, PROBES, PROVES, VENDOR_MONEY, Step
 
 AT_THE_END = tuple(
     step for step in PROVES if not any(step in steps for steps in (*MACHINES.values(), PROBES, VENDOR_MONEY))

@@ -22,7 +22,7 @@ from tests.faults.sim import SimCloud
 from tests.json_output import complaint
 from tests.transcripts import transcript
 from tests.unit.planner.cli.command import plan
-from trainplan.planner.drill.result import read_result
+from trainplan.extensions.drill.result import read_result
 from trainplan.planner.errors import ExitCode
 from trainplan.providers import registry
 from trainplan.providers.aws.provider import AwsProvider

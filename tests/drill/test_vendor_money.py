@@ -16,10 +16,10 @@ from tests.desk import signed_out
 from tests.drill.worlds import Table, a_cloud
 from tests.json_output import complaint
 from tests.unit.planner.cli.command import plan
-from trainplan.planner.drill import vendor_money
-from trainplan.planner.drill.drill import clean
-from trainplan.planner.drill.result import DrillResult, StepResult, Verdict
-from trainplan.planner.drill.steps import VENDOR_MONEY, Step
+from trainplan.extensions.drill import vendor_money
+from trainplan.extensions.drill.drill import clean
+from trainplan.extensions.drill.result import DrillResult, StepResult, Verdict
+from trainplan.extensions.drill.steps import VENDOR_MONEY, Step
 from trainplan.planner.errors import ExitCode
 from trainplan.planner.runs.journal.journal import Journal
 from trainplan.providers import registry

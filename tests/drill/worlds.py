@@ -12,11 +12,11 @@ from tests.doubles.clock import NOON
 from tests.doubles.spoiled_trainers import SPOILED
 from tests.faults.harness import Cloud, Lived
 from tests.faults.points import Points
-from trainplan.planner.drill.drill import LeftError, drill
-from trainplan.planner.drill.limits import Limits
-from trainplan.planner.drill.result import DrillResult, StepResult
-from trainplan.planner.drill.sheet import Sheet
-from trainplan.planner.drill.tools import Tools
+from trainplan.extensions.drill.drill import LeftError, drill
+from trainplan.extensions.drill.limits import Limits
+from trainplan.extensions.drill.result import DrillResult, StepResult
+from trainplan.extensions.drill.sheet import Sheet
+from trainplan.extensions.drill.tools import Tools
 from trainplan.planner.home.client import own_client
 from trainplan.planner.runs.execution.nobody import Nobody
 from trainplan.planner.runs.journal.journal import Journal

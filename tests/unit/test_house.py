@@ -141,7 +141,6 @@ def test_the_registry_and_the_folders_of_providers_agree() -> None:
 
 NAMES_PROVIDERS = {
     "planner/forecast/spot.py": "how often each vendor's spot machines are taken back, as it was measured or published",
-    "planner/drill/behaviours.py": "which promises of each vendor a drill proves",
     "planner/home/files.py": "the names of a home's folders",
 }
 """What of the planner has a provider's name in its text, and why."""

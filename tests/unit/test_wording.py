@@ -22,7 +22,7 @@ from trainplan.workloads.wording import Command, Option, Text, written_in
 
 ROOT = Path(__file__).parents[2]
 _PACKAGES = ("extensions", "planner", "pricing", "providers", "workloads")
-_OWN_WORDS = re.compile(r"planner/cli/|extensions/\w+/command\.py|workloads/trainer/|providers/agent/")
+_OWN_WORDS = re.compile(r"planner/cli/|extensions/\w+/\w*command\.py|workloads/trainer/|providers/agent/")
 """The command line itself, and what runs on the machine, where no front end is."""
 _OTHER_PROGRAM = re.compile(r"\b(?:aws|az|gcloud|hf|ibmcloud|trackio|curl|pip|python|srun|squeue|uv|sha256sum) .*")
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
@@ -30,7 +30,7 @@ _KEYS = {"description", "help"}
 """Keyword arguments that document a key of a file."""
 _AS_IT_IS = {
     "pricing/device_text.py": "the documentation of a key of a file",
-    "planner/export/hugging_face.py": "`add --dry-run` is of the command of Hugging Face above it",
+    "extensions/export/hugging_face.py": "`add --dry-run` is of the command of Hugging Face above it",
     "workloads/script.py": "`--epochs` is the option of a script of the person's own",
 }
 _ALL_CALLS = (trainplan.estimate, trainplan.launch, trainplan.pilot, trainplan.Job.read)

@@ -1,1 +1,0 @@
-"""A job as the files that other programs run."""
