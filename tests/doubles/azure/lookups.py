@@ -102,7 +102,8 @@ def _events(thing: Thing) -> Iterator[dict[str, Any]]:
     for number, (verb, began_at, ended_at) in enumerate(done):
         if is_deallocated and verb != "write":
             ended_at = began_at
-        for status, at in (("Started", began_at), ("Succeeded", ended_at)):
+        ended = "Failed" if verb == "write" and thing.error else "Succeeded"
+        for status, at in (("Started", began_at), (ended, ended_at)):
             if at is not None:
                 yield {
                     "eventTimestamp": f"{at:%Y-%m-%dT%H:%M:%S.%f}0Z",
