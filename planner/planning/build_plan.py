@@ -78,13 +78,13 @@ class PlanQuery(NamedTuple):
     With `assume_available` no spot price is held to be too low to be had. `every_placement` ranks each offer of each
     placement; `limit` is how many are looked up in full (None: all), `prices` reads the prices of all. `evidence` is
     what this home's launches met, `scores` what vendors told this account of placements, `queue_waits` what a cluster
-    told of its queues. `own_prices` are the person's own that hold now (None: the rates of the settings, whose hours
-    nobody has counted). `explain_row` is the number of the row whose operators are timed ("": no row's). `by_trainer`
-    leaves out what the trainer does not use all of; `instance_types` are those that a launch may take. `nodes` are the
-    numbers of machines to estimate the first offers with (empty: those up to the job's `nodes`), `counts` those of
-    accelerators that one may have (empty: any).
-    `free_share` is what other programs leave of this machine's processors, 0 to 1 (None: it is looked at meanwhile).
-    `catalog` is another catalog file; `offer_source` puts offers that a provider lists itself in the place of its.
+    told of its queues. `own_prices` are the person's own that hold now (None: those of the settings, whose hours nobody
+    has counted). `explain_row` is the number of the row whose operators are timed ("": no row's). `by_trainer` leaves
+    out what the trainer does not use all of; `instance_types` are those that a launch may take. `nodes` are the numbers
+    of machines to estimate the first offers with (empty: up to the job's `nodes`), `counts` those of accelerators of
+    one (empty: any). `free_share` is what other programs leave of this machine's processors, 0 to 1 (None: it is looked
+    at meanwhile). `catalog` is another catalog file; `offer_source` puts offers that a provider lists itself in the
+    place of its.
     """
 
     providers: tuple[str, ...] = ()
