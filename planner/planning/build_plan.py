@@ -83,8 +83,7 @@ class PlanQuery(NamedTuple):
     out what the trainer does not use all of; `instance_types` are those that a launch may take. `nodes` are the numbers
     of machines to estimate the first offers with (empty: up to the job's `nodes`), `counts` those of accelerators of
     one (empty: any). `free_share` is what other programs leave of this machine's processors, 0 to 1 (None: it is looked
-    at meanwhile). `catalog` is another catalog file; `offer_source` puts offers that a provider lists itself in the
-    place of its.
+    at meanwhile). `offer_source` puts offers that a provider lists itself in the place of those of the `catalog` file.
     """
 
     providers: tuple[str, ...] = ()
