@@ -128,8 +128,8 @@ class Throughput:
     as_fed: bool = False
 
 
-NO_TF32 = "its GPU has no TF32 and computes in fp32; amp_fp16 is what its tensor cores take"
-TPU_MULTIPLIES_BF16 = "a TPU multiplies in bf16, not in fp16: amp_bf16 is the precision for it"
+NO_TF32 = "no TF32 on this GPU, which computes in fp32 (amp_fp16 is faster)"
+TPU_MULTIPLIES_BF16 = "a TPU multiplies in bf16, not in fp16 (amp_bf16)"
 PRECISION_NOTES = (NO_TF32, TPU_MULTIPLIES_BF16)
 """Notes of a throughput whose device does not compute in the precision that was asked for."""
 
