@@ -326,7 +326,8 @@ def _at_its_price(row: Lived, run: Run, cloud: Any, name: str) -> Decimal:
     end: datetime = row.ended_at or cloud.now()
     lasting = timedelta(hours=row.usd / TPU_USD_PER_HOUR) if name == "tpu" else end - row.created_at
     region = cloud.region_of(row)
-    own = [one.target for one in run.attempts if one.target and one.ref and one.ref.id == row.id]
+    name_of = row.id.rpartition("/")[2]  # a ledger has the vendor's whole path
+    own = [one.target for one in run.attempts if one.target and one.ref and one.ref.id.rpartition("/")[2] == name_of]
     of_region = [one.target for one in run.attempts if one.target and one.target.offer.region == region]
     targets = [*own, *of_region]
     return payable_usd(targets[0].offer, lasting) if targets else Decimal(0)
