@@ -124,6 +124,20 @@ def test_every_command_that_a_text_names_is_one_and_has_its_options() -> None:
     assert count > 15
 
 
+def test_a_text_that_is_a_constant_is_formed_where_it_is_shown() -> None:
+    """An f-string of a module is formed when it is imported, in the words of whoever does that: `Text` is not."""
+    early = [
+        f"{path}:{node.lineno}"
+        for path, tree in _trees()
+        for statement in tree.body
+        if not isinstance(statement, ast.FunctionDef | ast.ClassDef)
+        for node in ast.walk(statement)
+        if isinstance(node, ast.FormattedValue)
+        and re.match(r"(Option\.|Command\((?!.*\.typed$))", ast.unparse(node.value))
+    ]
+    assert not early
+
+
 @pytest.mark.parametrize("option", Option)
 def test_an_option_is_one_of_the_command_line_and_its_argument_one_of_a_function(option: Option) -> None:
     assert any(str(option) in options for options in _commands().values())
