@@ -168,7 +168,7 @@ class Observer:
             return replace(attempt, queued=True)
         if attempt.bills_from is not None:
             return replace(attempt, queued=False)
-        told_at = instance.bills_from if instance is not None else None
+        told_at = None if instance is None else instance.bills_from or _sent_again_at(attempt, instance)
         instants = [at for at in (self._free_until.get(attempt.number), told_at) if at is not None]
         # Charged for by now at the latest, and when its trainer has written something.
         seen_at = [asked_at, *([at] if (at := self._began_at(attempt)) is not None else [])]
@@ -213,6 +213,10 @@ class Observer:
         return replace(sign or Sign(now, trains=False), at=max(sign.at if sign else now, self._away_until))
 
 
+AT_ONCE = timedelta(minutes=1)
+"""How long after it was asked for a machine may be made by the first create."""
+
+
 def spent_by(run: Run, watcher: Watcher, now: Callable[[], datetime]) -> Callable[[], Decimal]:
     """What the run had cost when the line that is being told was written: lines may be read long after the end."""
     return lambda: run.total_usd(min(now(), watcher.story.last_at or now()))
@@ -224,6 +228,13 @@ def _instance(provider: Provider, run: Run) -> Instance | None:
         return provider.get(ref) if ref is not None else None
     except InstanceNotFoundError:
         return None
+
+
+def _sent_again_at(attempt: Attempt, instance: Instance) -> datetime | None:
+    """When a machine was made whose create was sent again after the client that asked for it had died."""
+    made_at, asked_at = instance.launched_at, attempt.asked_at
+    is_later = made_at is not None and asked_at is not None and made_at - asked_at > AT_ONCE
+    return made_at if is_later else None
 
 
 def _was_taken_back(provider: Provider, attempt: Attempt) -> bool:

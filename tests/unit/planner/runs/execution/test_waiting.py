@@ -100,6 +100,16 @@ def test_where_nobody_tells_since_when_it_is_charged_it_is_since_the_first_look_
     assert observer.with_billing(attempt, shown, NOON + 300 * MINUTE) == attempt
 
 
+@pytest.mark.parametrize(("seconds", "is_told"), [(20, False), (400, True)])
+def test_a_machine_of_a_create_that_was_sent_again_is_charged_since_it_was_made(
+    desk: Desk, *, seconds: int, is_told: bool
+) -> None:
+    """It was counted from the first create on, whose client had died."""
+    made_at = NOON + timedelta(seconds=seconds)
+    attempt = an_observer(desk).with_billing(an_attempt(), replace(WORKS, launched_at=made_at), NOON + 20 * MINUTE)
+    assert attempt.bills_from == (made_at if is_told else None)
+
+
 def test_a_deletion_that_was_seen_is_the_latest_end_of_a_machine(desk: Desk) -> None:
     observer, shown = an_observer(desk), replace(WORKS, state=InstanceState.STOPPING, is_deleted=True)
     attempt = observer.with_billing(an_attempt(), shown, NOON)
