@@ -26,7 +26,7 @@ from trainplan.planner.planning.script_lacks import (
     versions,
 )
 from trainplan.providers.cloud.images import table
-from trainplan.providers.cloud.trainer_wheel import pinned
+from trainplan.providers.cloud.trainer_wheel import asked_for, pinned
 from trainplan.providers.registry import CLUSTER, is_here
 from trainplan.workloads.pip_faults import PipFault, pip_fault
 from trainplan.workloads.script_file import is_requirement
@@ -37,10 +37,11 @@ if TYPE_CHECKING:
 
 MOST_SECONDS = 300.0
 """For one resolution: pip downloads what has no metadata of its own."""
-_PLATFORMS = ("manylinux_2_36_x86_64", "manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
+_GLIBC_MINOR = 36
+_PLATFORMS = (*(f"manylinux_2_{minor}_x86_64" for minor in range(_GLIBC_MINOR, 4, -1)), "manylinux2014_x86_64")
+"""What runs on Debian 12, whose glibc is 2.36: pip takes a platform that is named as it is, and none below it."""
 _OWN_INDEX = ("index-url", "extra-index-url", "find-links")
-_LOUD_PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input")
-_PIP = (*_LOUD_PIP, "--quiet")
+_PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input")
 
 
 class Environment(NamedTuple):
@@ -162,7 +163,10 @@ def environments(job: TrainingJob, provider: str, settings: Settings) -> list[En
     rows = [row for name, row in table().software.items() if name.startswith(f"{job.framework}-")]
     contained = {Environment(row.container.python, f"{job.framework}-cpu") for row in rows}
     if not is_here(provider):
-        return sorted({Environment(here, f"{job.framework}-cpu"), *contained})
+        own = Environment(here, f"{job.framework}-cpu")
+        # Only where the framework's packages are pinned for this Python (PyTorch's are not for 3.11).
+        is_pinned = f"Python {here} on" in pinned(own.software).partition("\n")[0]
+        return sorted({own, *contained} if is_pinned or provider == CLUSTER else contained)
     if settings.options_of(provider).get("engine") == "process":
         return [THIS_PYTHON]
     return sorted({Environment(here), *contained})
@@ -171,23 +175,45 @@ def environments(job: TrainingJob, provider: str, settings: Settings) -> list[En
 def own_indexes(run: Run) -> tuple[str, ...]:
     """The settings by which pip takes packages from elsewhere than the public index on this computer, by name: what
     they say may hold a password."""
-    lines = run([*_LOUD_PIP, "config", "list"]).stdout.splitlines()  # each is PLACE.index-url='https://…'
+    lines = run([*_PIP, "config", "list"]).stdout.splitlines()  # each is PLACE.index-url='https://…'
     names = {line.partition("=")[0].rpartition(".")[2] for line in lines}
     return tuple(name for name in _OWN_INDEX if name in names)
 
 
 def resolved(dependencies: Sequence[str], environment: Environment, run: Run) -> list[Locked]:
-    """What is to be installed in one Python. Raises BadInputError, ThisMachineError where the index is not reached."""
+    """What is to be installed in one Python. Raises BadInputError, ThisMachineError where the index is not reached.
+
+    What comes with the framework stays as it is. Where that cannot be (Lightning wants an older fsspec than PyTorch
+    brings), the packages that were asked for there stay, and what these need may be another version.
+    """
     for dependency in dependencies:
         check_requirement(dependency)
+    there = versions(pinned(environment.software)) if environment.software else {}
+    try:
+        return _resolved(dependencies, environment, there, there, run)
+    except _ConflictError:
+        if not there:
+            raise
+    asked = versions(asked_for(environment.software))
+    exact = [f"{name}=={version}" for name, version in asked.items()]
+    return _resolved([*dependencies, *exact], environment, asked, there, run)
+
+
+class _ConflictError(BadInputError):
+    """No versions go together."""
+
+
+def _resolved(
+    dependencies: Sequence[str], environment: Environment, held: dict[str, str], there: dict[str, str], run: Run
+) -> list[Locked]:
+    """The packages that are not `there`, while those of `held` have their versions."""
     with tempfile.TemporaryDirectory() as folder:
         report, constraints = Path(folder, "report.json"), Path(folder, "constraints.txt")
         requirements = Path(folder, "requirements.txt")
         requirements.write_text("\n".join(dependencies) + "\n", encoding="utf-8")
         words = ["install", "--dry-run", "--report", str(report), "--only-binary", ":all:", "-r", str(requirements)]
-        there = versions(pinned(environment.software)) if environment.software else {}
         if environment.software:
-            constraints.write_text("".join(f"{name}=={version}\n" for name, version in there.items()))
+            constraints.write_text("".join(f"{name}=={version}\n" for name, version in held.items()))
             platforms = [word for name in _PLATFORMS for word in ("--platform", name)]
             words += ["--ignore-installed", "--target", str(Path(folder, "target")), "-c", str(constraints)]
             words += ["--python-version", environment.python, "--implementation", "cp", *platforms]
@@ -198,13 +224,15 @@ def resolved(dependencies: Sequence[str], environment: Environment, run: Run) ->
                     f"the package index is not reached from here, so nothing can be locked: {_why(process.stderr)}",
                     "try again later; pip config list shows where pip looks, PIP_CERT and HTTPS_PROXY lead there",
                 )
-            raise BadInputError(
-                f"what the script needs cannot be locked for Python {environment.python}: {_why(process.stderr)}",
+            conflict = _conflict(process.stdout)
+            raise (_ConflictError if conflict or "ResolutionImpossible" in process.stderr else BadInputError)(
+                f"what the script needs cannot be locked for Python {environment.python}: "
+                f"{conflict or _why(process.stderr)}",
                 "name packages that have wheels, by versions that go together; what comes with the framework is there",
             )
         rows = json.loads(report.read_text(encoding="utf-8"))["install"]
     found = [_locked(row) for row in rows]
-    return [one for one in found if one.name not in there]
+    return [one for one in found if there.get(one.name) != one.version]
 
 
 def check_requirement(requirement: str) -> None:
@@ -243,6 +271,12 @@ def _locked(row: dict[str, dict[str, object]]) -> Locked:
     if not isinstance(sha256, str):
         raise BadInputError(f"{name} cannot be locked: it is no wheel with a hash", "name a released version of it")
     return Locked(name, str(metadata["version"]), sha256)
+
+
+def _conflict(output: str) -> str:
+    """What pip names as the cause of a conflict, its first two lines; "" for none."""
+    _, found, text = output.partition("The conflict is caused by:\n")
+    return "; ".join(line.strip() for line in text.splitlines()[:2] if line.strip())[:500] if found else ""
 
 
 def _why(errors: str) -> str:

@@ -58,6 +58,14 @@ def pinned(name: str) -> str:
     return _text(path).decode()
 
 
+def asked_for(name: str) -> str:
+    """The packages of a software that are named themselves, in exact versions; pinned() has what these need, too.
+
+    Raises KeyError for no such software.
+    """
+    return _requirements("common") + _requirements(name)
+
+
 def _requirements(name: str) -> str:
     for folder in _REQUIREMENTS:
         if (folder / f"{name}.txt").is_file():

@@ -72,6 +72,32 @@ def test_what_comes_with_the_framework_is_not_locked_again(wheels: Path) -> None
 
 
 @pytest.mark.slow
+def test_what_the_framework_only_needs_may_be_another_version(wheels: Path) -> None:
+    """Data sets of Hugging Face want an older fsspec than PyTorch brings."""
+    from trainplan.providers.cloud.trainer_wheel import asked_for, pinned
+
+    for name, version in versions(asked_for("tensorflow-cpu")).items():
+        wheel(wheels, name.replace("-", "_"), version)
+    wheel(wheels, "rich", versions(pinned("tensorflow-cpu"))["rich"])
+    older, above = wheel(wheels, "rich", "1.0"), wheel(wheels, "trainplan_above", "1.5", "rich<2", "numpy")
+    found = resolved(["trainplan-above"], Environment("3.12", "tensorflow-cpu"), run_pip)
+    assert sorted(found) == [Locked("rich", "1.0", older), Locked("trainplan-above", "1.5", above)]
+    wheel(wheels, "trainplan_odd", "1.0", "keras<1")
+    with pytest.raises(BadInputError, match=r"trainplan-odd 1\.0 depends on keras<1"):
+        resolved(["trainplan-odd"], Environment("3.12", "tensorflow-cpu"), run_pip)
+
+
+@pytest.mark.slow
+def test_wheels_of_any_older_glibc_are_taken(wheels: Path) -> None:
+    """PyTorch needs NVIDIA's, which are for glibc 2.27: without them pip took the first accelerate of all."""
+    wheel(wheels, "trainplan_above", "1.5")
+    path = wheels / "trainplan_above-1.5-py3-none-any.whl"
+    path.rename(wheels / "trainplan_above-1.5-py3-none-manylinux_2_27_x86_64.whl")
+    (found,) = resolved(["trainplan-above"], Environment("3.12", "tensorflow-cpu"), run_pip)
+    assert found.version == "1.5"
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("need", ["trainplan-nowhere", "trainplan-above>=9", "git+https://127.0.0.1:9/x.git", "==="])
 def test_what_cannot_be_locked_is_told_before_anything_is_made(wheels: Path, need: str) -> None:
     wheel(wheels, "trainplan_above", "1.5")
