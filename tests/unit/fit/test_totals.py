@@ -66,6 +66,7 @@ def test_what_a_source_tells_of_its_steps_is_held_against_its_whole_run() -> Non
 
 
 @pytest.mark.slow
+@pytest.mark.check  # it fits the model anew without each source
 def test_published_runs_are_predicted_without_their_source() -> None:
     """What a source measured changes nothing of how its runs are predicted; a device nobody knows is left out."""
     rows, pairs, others = read_rows(), read_pairs(), other_arrays(read_others())
