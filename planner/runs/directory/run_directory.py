@@ -275,7 +275,11 @@ def when_ended(
     if deleted_at is not None:
         now = min(now, max(began_at, deleted_at))
         if has_ended and known_instants:
-            return Ended(now)
+            last_at = max(began_at, *known_instants)
+            if now - last_at <= LAST_WORDS:
+                return Ended(now)
+            # It was deleted long after it had ended: until when it billed in between nobody tells.
+            return Ended(min(now, last_at + off_within), last_at, now)
     latest = min(now, max(began_at, attempt.deadline + LAST_WORDS)) if attempt.deadline else now
     if not known_instants:
         return Ended(latest, began_at)

@@ -317,3 +317,5 @@ def test_a_deletion_is_the_end_of_a_machine_that_said_so_and_the_latest_of_any_o
     sign = NOON + HOUR / 2
     assert told("running", sign) == (sign + LAST_WORDS, sign, deleted_at)
     assert told("done", deleted_at - timedelta(minutes=1)) == (deleted_at, None, None)
+    # Our own deletion, long after the vendor has taken it away.
+    assert told("done", sign) == (sign + LAST_WORDS, sign, deleted_at)
