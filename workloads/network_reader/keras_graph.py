@@ -42,6 +42,7 @@ def read_keras(
     Raises UnreadableError.
     """
     keras = _keras(question["framework"])
+    question = question | {"precision": keras.config.dtype_policy().compute_dtype}  # which the file may change
     begin()
     refused = guard()
     try:
@@ -125,7 +126,7 @@ def _graph(keras: Any, model: Any, name: str, question: dict[str, Any]) -> dict[
     if is_classifier:
         _check_output(builder, traced.steps, written.positions[id(output)])
         try:
-            check_precision(model, "float32")
+            check_precision(model, question["precision"])
             model_of_logits(keras, model, graph, traced.own)
         except NotTrainableError as error:
             raise UnreadableError(str(error), error.hint) from None
