@@ -42,7 +42,7 @@ JOB = """\
 name: {name}
 model: {{preset: vgg16}}
 data: {{name: cifar10}}
-epochs: 2
+epochs: {epochs}
 global_batch_size: 128
 constraints: {{deadline: 8h, budget_usd: 5}}
 """
@@ -58,8 +58,8 @@ def main() -> int:
         home = folder / "plan"
         home.mkdir(mode=0o700)
         (home / "settings.toml").write_text(SETTINGS, encoding="utf-8")
-        _launch(folder, "finished")
-        _launch(folder, "stopped", "--detach")
+        _launch(folder, "finished", 2)
+        _launch(folder, "stopped", 3, "--detach")  # another job: what was trained is not launched again
         (live,) = [row["run_id"] for row in json.loads(_plan(folder, "history", "--json")) if row["phase"] != "done"]
         _plan(folder, "stop", live)
         shutil.rmtree(target, ignore_errors=True)
@@ -82,8 +82,8 @@ def dumped(journal: Path) -> str:
         return "\n".join([*database.iterdump(), f"PRAGMA user_version = {version};", ""])
 
 
-def _launch(folder: Path, name: str, *options: str) -> None:
-    (folder / f"{name}.yaml").write_text(JOB.format(name=name), encoding="utf-8")
+def _launch(folder: Path, name: str, epochs: int, *options: str) -> None:
+    (folder / f"{name}.yaml").write_text(JOB.format(name=name, epochs=epochs), encoding="utf-8")
     _plan(folder, "launch", f"{name}.yaml", "--provider", "sim", "--yes", *options)
 
 

@@ -60,7 +60,7 @@ def test_its_settings_are_read(kept: Path) -> None:
 
 def test_a_run_is_launched_from_it(kept: Path, tmp_path: Path) -> None:
     """On the simulated cloud, which has none of the regions that the settings name for AWS."""
-    (tmp_path / "job.yaml").write_text(JOB.format(name="another"), encoding="utf-8")
+    (tmp_path / "job.yaml").write_text(JOB.format(name="another", epochs=2), encoding="utf-8")
     done = plan("launch", "job.yaml", "--provider", "sim", "--yes")
     assert done.code == 0, done.err
     assert {row["job_name"] for row in plan("history", "--json").json} == {"another", "stopped", "finished"}
