@@ -266,12 +266,17 @@ class DeviceTable(Mapping[str, Device]):
         return self._not_devices.get(_key(spelling))
 
     def _unknown(self, name: str) -> UnknownDeviceError:
-        close = nearest_names(_without_maker(_key(name)), self._spellings, 5)
-        nearest = dict.fromkeys(self._spellings[key].name for key in close)
-        return UnknownDeviceError(name, tuple(nearest)[:3], self._not_devices.get(_key(name), ""))
+        key = _without_maker(_key(name))
+        reason = self._not_devices.get(_key(name)) or self._not_devices.get(same_name(key, self._not_devices) or "")
+        if reason:  # it is known what was meant: a device with a similar name is no answer
+            return UnknownDeviceError(name, (), reason)
+        nearest = dict.fromkeys(self._spellings[one].name for one in nearest_names(key, self._spellings, 5))
+        return UnknownDeviceError(name, tuple(nearest)[:3])
 
 
-_MAKERS = frozenset({"nvidia", "tesla", "geforce", "quadro", "google", "cloud"})
+_MAKERS = frozenset(
+    {"nvidia", "tesla", "geforce", "quadro", "google", "cloud", "amd", "instinct", "intel", "habana", "aws", "amazon"}
+)
 _ANY_DEVICE = dict.fromkeys(
     ("gpu", "gpus", "cuda", "accelerator", "nvidia"), "name one, for example T4 or A100; without a name any is taken"
 )

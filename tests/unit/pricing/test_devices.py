@@ -133,3 +133,10 @@ def test_a_person_may_name_the_maker_and_leave_out_blanks(shipped: Catalog, type
 def test_no_device_in_particular_is_told_apart_from_a_misspelt_one(shipped: Catalog, typed: str) -> None:
     with pytest.raises(UnknownDeviceError, match="name one, for example T4"):
         shipped.devices.find_all(typed)
+
+
+@pytest.mark.parametrize("name", ["MI300X", "AMD Instinct MI355X", "gaudi2", "Habana Gaudi 3", "trainium-2"])
+def test_an_accelerator_without_a_rate_has_the_reason_and_no_other_name(shipped: Catalog, name: str) -> None:
+    with pytest.raises(UnknownDeviceError, match="accelerators is known here") as caught:
+        shipped.devices.find_all(name)
+    assert caught.value.nearest == ()
