@@ -23,11 +23,13 @@ def is_sign_of_training(path: str | None) -> bool:
 
 def end_record(by: EndedBy | None, why: str, work: Work | None) -> dict[str, Any]:
     """The part of a ledger's row that tells of the machine's end and of its work, for JSON."""
-    instants = {} if work is None else {known.name: getattr(work, known.name) for known in fields(Work)}
+    known = {} if work is None else {field.name: getattr(work, field.name) for field in fields(Work)}
     return {
         "ended_by": None if by is None else by.value,
         "why": why,
-        "work": None if work is None else {name: at and at.isoformat() for name, at in instants.items()},
+        "work": None
+        if work is None
+        else {name: value.isoformat() if isinstance(value, datetime) else value for name, value in known.items()},
     }
 
 
@@ -41,9 +43,11 @@ def fields_of(row: Mapping[str, Any]) -> dict[str, Any]:
     ended = row["ended_at"] is not None
     assert ended == (by is not None), f"{row['id']}: ended at {row['ended_at']}, by {by}: the double has to say by whom"
     assert not ended or row["why"], f"{row['id']}: ended at {row['ended_at']} by {by}, for no reason that is known"
-    instants: dict[str, Any] = {name: at and datetime.fromisoformat(at) for name, at in (work or {}).items()}
+    known: dict[str, Any] = {
+        name: datetime.fromisoformat(value) if isinstance(value, str) else value for name, value in (work or {}).items()
+    }
     return {
         "ended_by": None if by is None else EndedBy(by),
         "why": row["why"],
-        "work": None if work is None else Work(**instants),
+        "work": None if work is None else Work(**known),
     }
