@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -65,11 +64,16 @@ def standing_of(
 def ask_records_again(
     journal: Journal, settings: Settings, make_provider: Callable[[str], Provider], listen: Callable[[Event], None]
 ) -> None:
-    """Correct the receipts of ended runs that have "at most", where the records of their providers tell more by now."""
+    """Correct the receipts of ended runs that have "at most", where the records of their providers show more by now."""
+    silent: set[str] = set()
     for run, written_at in journal.unsure():
-        with suppress(ProviderError):  # a package that is not installed any more, say
+        if run.provider in silent:
+            continue
+        try:
             runner = build.runner(journal, settings, listen, run.provider, make_provider=make_provider)
             runner.ask_again(run, written_at)
+        except (ProviderError, PlanError):  # nobody is signed in there, say: a later command asks
+            silent.add(run.provider)
 
 
 def _cost(run: Run, journal: Journal, clock: Clock) -> tuple[float, bool]:

@@ -369,11 +369,12 @@ class Runner:
 
     def ask_again(self, run: Run, written_at: datetime) -> None:
         """Ask the providers' records once more when the machines of an ended run ended, whose receipt of `written_at`
-        has "at most": they are behind by minutes. A record that does not answer is asked by the next command."""
+        has "at most": they are behind by minutes. Raises ProviderError where a record does not answer, and PlanError: a
+        later command asks again."""
         age = self._clock.now() - written_at
         if age < RECORDS_LAG or not self.owns(run):
             return
-        with self._locks.holding(run.run_id) as has_lock, suppress(ProviderError, PlanError):
+        with self._locks.holding(run.run_id) as has_lock:
             run = self.journal.run(run.run_id)
             if has_lock and run.phase is Phase.DONE:
                 self._receipts.correct(self._with_told_ends(run) if age < RECORDS_KEPT else run)

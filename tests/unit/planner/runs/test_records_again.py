@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -14,16 +15,18 @@ from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import stubborn
 from tests.doubles.fake_provider import FakeProvider
 from tests.unit.planner.runs.execution.followed import Crash, Fuse
+from trainplan.planner.api.standing import ask_records_again
 from trainplan.planner.runs.events import Message
+from trainplan.planner.runs.journal.journal import Journal
 from trainplan.planner.runs.runner import RECORDS_KEPT, RECORDS_LAG
-from trainplan.providers.errors import PermissionDeniedError, ProviderError, TransientError
+from trainplan.providers.errors import CredentialsError, PermissionDeniedError, ProviderError, TransientError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from trainplan.planner.runs.run import Run
-    from trainplan.providers.base import InstanceRef
+    from trainplan.providers.base import InstanceRef, Provider
 
 LONG_BEFORE_IT_WAS_LOOKED_AT = timedelta(seconds=7)
 
@@ -69,7 +72,8 @@ def ended_unseen(desk: Desk) -> tuple[Run, datetime]:
 
 def ask_again(desk: Desk) -> None:
     for run, written_at in desk.journal.unsure():
-        desk.runner().ask_again(run, written_at)
+        with suppress(ProviderError):
+            desk.runner().ask_again(run, written_at)
 
 
 def cost(desk: Desk, run: Run) -> tuple[float, bool]:
@@ -122,3 +126,19 @@ def test_a_record_that_may_not_be_read_or_is_not_kept_is_asked_no_more(
     ask_again(desk)
     assert cost(desk, run) == before
     assert desk.journal.unsure() == []
+
+
+def test_a_provider_that_nobody_is_signed_in_to_is_asked_once_by_a_command(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended_unseen(desk)
+    unsure = desk.journal.unsure()
+    monkeypatch.setattr(Journal, "unsure", lambda _: [*unsure, *unsure])
+    asked: list[str] = []
+
+    def signed_out(name: str) -> Provider:
+        asked.append(name)
+        raise CredentialsError("expired")
+
+    ask_records_again(desk.journal, desk.settings, signed_out, desk.events.append)
+    assert (len(unsure), len(asked)) == (1, 1)
