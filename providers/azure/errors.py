@@ -43,8 +43,8 @@ _REACTIONS: tuple[tuple[type[ProviderError], str | Text, str], ...] = (
     (CapacityError, "spot costs more than on demand here now", "SpotPriceGreaterThanProvidedMaxPrice"),
     (QuotaError, _RAISE, "QuotaExceeded"),
     (BadRequestError, _SPOT, "AzureSpotFeatureNotEnabledForSubscription"),
-    (BadRequestError, Text("take "
-        "", Option.MARKET("on_demand"), " for this size"), "AzureSpotIsNotSupportedForThisVMSize"),
+    (BadRequestError, Text("take ", Option.MARKET("on_demand"), " for this size"),
+     "AzureSpotIsNotSupportedForThisVMSize"),
     (BadRequestError, _REPORT,
      "InvalidParameter InvalidRequestContent InvalidRequestFormat InvalidResource InvalidTemplateDeployment "
      "BadRequest"),

@@ -78,20 +78,20 @@ def _root() -> Path:
 
 
 def _files() -> list[Path]:
-    """But for what a person's computer alone uses: schemas for editors, and the readers of files of a network, a script
-    and a job."""
+    """But for what a person's computer alone uses: schemas for editors, recipes, and the readers of files of a network,
+    a script and a job."""
     file_path = (path for path in _root().rglob("*") if path.is_file() and not path.name.endswith(".schema.json"))
     return sorted(path for path in file_path if not _is_left_out(path.relative_to(_root()).parts))
 
 
 _OF_A_PERSONS_COMPUTER = {
-    "network_reader", "jobfile.py", "job_changes.py", "job_mistakes.py", "liveness.py", "memory.py",
+    "network_reader", "recipes", "jobfile.py", "job_changes.py", "job_mistakes.py", "liveness.py", "memory.py",
     "runtimes.py", "script_command_line.py", "script_file.py", "script_folder.py", "script_parser.py", "wording.py",
 }  # fmt: skip
 
 
 def _is_left_out(parts: tuple[str, ...]) -> bool:
-    if parts[0] in _OF_A_PERSONS_COMPUTER:
+    if not _OF_A_PERSONS_COMPUTER.isdisjoint(parts[:2]):
         return True
     return any(part.startswith(".") or part == "__pycache__" for part in parts)
 
