@@ -84,7 +84,7 @@ def parts_text(counts: Mapping[int, int], rejected: Mapping[RejectionKey, int], 
     texts = [f"accumulate: {first} on {counts[first]:,} of them", *(f"{one} on {counts[one]:,}" for one in more)]
     few = f"{small:,} offers have" if small != 1 else "1 offer has"
     return (
-        f"{few} too little memory for this batch. Gradient accumulation, with the same optimizer steps, makes it fit: "
+        f"{few} too little memory for this batch; gradient accumulation makes it fit (same optimizer steps): "
         f"{', '.join(texts)}{' (batch norm is computed on each part)' if normed else ''}"
     )
 

@@ -45,8 +45,8 @@ def test_offers_come_back_by_the_parts_they_need() -> None:
     assert half < parts
     assert counts == {half: 1, parts: 4}
     assert parts_text(counts, rejected, normed=True) == (
-        "4 offers have too little memory for this batch. Gradient accumulation, with the same optimizer steps, makes "
-        f"it fit: accumulate: {half} on 1 of them, {parts} on 4 (batch norm is computed on each part)"
+        "4 offers have too little memory for this batch; gradient accumulation makes it fit (same optimizer steps): "
+        f"accumulate: {half} on 1 of them, {parts} on 4 (batch norm is computed on each part)"
     )
 
 
