@@ -37,7 +37,7 @@ _MOST_ROWS = 100_000
 
 
 def run_record(job: TrainingJob, receipt: Receipt) -> dict[str, Any]:
-    """What write.py takes, without tracker and project. Figures that nobody knows are left out."""
+    """The input of write.py, but for the tracker and the project. Unknown figures are left out."""
     folder = Path(receipt.model_folder) if receipt.model_folder else None
     best = best_trial(folder, job) if folder is not None else None
     figures = {name: getattr(receipt, field) for name, field in FIGURES.items()}

@@ -247,10 +247,11 @@ def _refuse_trained(offer: Offered, runner: Runner, view: View) -> None:
 
 
 def _refuse_again(offer: Offered, choices: Choices, runner: Runner, view: View) -> None:
-    """Where nobody is asked, nor was before pilots, raises Joined with a run of this very job that has succeeded and
-    whose model is at home; RefusedError where the model is wanted in another folder. Only of a set with a name is it
-    known that its images are the same: a folder, an address, and what a script reads are in no digest, and such a job
-    is trained again."""
+    """Refuse to train a job again without a question (`--yes`) where a run of it has succeeded and its model is at
+    home. This is for data sets with a name alone: whether the images in a folder, at an address, or read by a script
+    are still the same is not known, and such a job is trained again.
+
+    Raises Joined with that run, and RefusedError where the model is wanted in another folder."""
     job = offer.job
     limits = offer.limits
     run = _trained(offer, runner) if limits.is_agreed and limits.agreed is None else None

@@ -278,7 +278,7 @@ def when_ended(
             last_at = max(began_at, *known_instants)
             if now - last_at <= LAST_WORDS:
                 return Ended(now)
-            # It was deleted long after it had ended: until when it billed in between nobody tells.
+            # It was deleted long after it had ended, and how long it was charged for in between is not known.
             return Ended(min(now, last_at + off_within), last_at, now)
     latest = min(now, max(began_at, attempt.deadline + LAST_WORDS)) if attempt.deadline else now
     if not known_instants:

@@ -402,7 +402,7 @@ class Finisher:
         if was_there and seen_at is None:
             ended = when_ended(store, attempt, None, now)
         is_made = was_there or seen_at is not None
-        with contextlib.suppress(ProviderError):  # it may have been, then
+        with contextlib.suppress(ProviderError):  # no answer: it may have been made
             if not is_made and (not seen.shows(attempt.number) or self._was_never_made(run, attempt)):
                 return attempt
         return ended.of(replace(attempt, found=True))
@@ -497,8 +497,8 @@ class Finisher:
         return attempt.deleted_by
 
     def asked_again(self, run: Run) -> Run:
-        """An ended run with the ends that its providers' records tell by now, where nobody told them before. Raises
-        ProviderError."""
+        """An ended run with the ends of its machines that were unknown and that its providers' records have by now.
+        Raises ProviderError."""
         return replace(run, attempts=tuple(self._end_asked_again(run, attempt) for attempt in run.attempts))
 
     def _end_asked_again(self, run: Run, attempt: Attempt) -> Attempt:

@@ -238,7 +238,7 @@ def _sent_again_at(attempt: Attempt, instance: Instance) -> datetime | None:
 
 
 def _was_taken_back(provider: Provider, attempt: Attempt) -> bool:
-    """Whether a record of the provider says so of a spot machine that is gone; one that cannot be read says nothing."""
+    """Whether a provider's record has a spot machine that is gone as taken back; False where it cannot be read."""
     is_spot = attempt.target is not None and attempt.target.offer.market is Market.SPOT
     if attempt.ref is None or not is_spot or not isinstance(provider, ReclaimTeller):
         return False

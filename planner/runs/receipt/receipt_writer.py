@@ -129,8 +129,8 @@ class Receipts:
         if receipt.actual_usd != before.actual_usd:
             usd, usd_before = (format_usd(Decimal(str(one.actual_usd))) for one in (receipt, before))
             most = "at most " if receipt.at_most else ""
-            text = f"run {run.run_id} has cost {most}{usd}, not {usd_before}: its provider's record has when it ended"
-            self._listen(Message(text))
+            text = f"run {run.run_id} has cost {most}{usd}, not {usd_before}"
+            self._listen(Message(f"{text}: the provider's record shows when its machine ended"))
 
     def _save(self, run: Run, receipt: Receipt, ending: Ending) -> None:
         try:
@@ -165,7 +165,7 @@ class Receipts:
         stories: dict[int, Story] = {}
         machines = [attempt for attempt in run.attempts if attempt.had_instance]
         if len(machines) > 1 and run.outcome is Outcome.SUCCEEDED:
-            stories[machines.pop().number] = newest  # as its machine vouches for
+            stories[machines.pop().number] = newest  # what its machine has signed
         with suppress(ProviderError):  # it was said that the store does not answer
             for attempt in machines[1:]:
                 stories[attempt.number] = story_of(self._provider_of(run.provider).store(run.run_id), attempt.number)

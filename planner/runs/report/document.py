@@ -166,7 +166,7 @@ def _interruptions(run: Run) -> list[dict[str, Any]]:
 
 
 def _progress(run: Run, sources: Sources, gaps: list[str]) -> tuple[Curves, dict[int, Story]]:
-    """The curves of all attempts, and what each of them has told, by number."""
+    """The curves of all attempts, and the story of each, by its number."""
     curves, stories = Curves(), dict[int, Story]()
     if sources.store is None:
         gaps.append(f"the run directory was not read, so that the curves over time are missing: {sources.why_no_store}")

@@ -121,7 +121,7 @@ def instance(resource: Mapping[str, Any], node: Mapping[str, Any] | None) -> Ins
         reason=reason or None,
         bills=bills,
         bills_from=made_at if bills else None,
-        is_start_told=False,  # nobody tells when a node was READY
+        is_start_told=False,  # no field has when a node became READY
     )
 
 

@@ -33,7 +33,7 @@ LONG_BEFORE_IT_WAS_LOOKED_AT = timedelta(seconds=7)
 
 @dataclass
 class WithRecord(FakeProvider):
-    """Has a record of the ends of its machines, which says nothing at first."""
+    """Has a record of the ends of its machines, empty at first."""
 
     told_at: datetime | None = None
     error: ProviderError | None = None
@@ -56,7 +56,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 
 
 def ended_unseen(desk: Desk) -> tuple[Run, datetime]:
-    """An ended run whose machine went while nobody looked, and when."""
+    """An ended run whose machine went between two looks, and when it went."""
     desk.scripts(stubborn)
     desk.clock.at_sleep[3] = Fuse(1).burn
     with pytest.raises(Crash):
@@ -97,7 +97,7 @@ def test_a_receipt_is_corrected_once_when_the_record_has_it(desk: Desk) -> None:
     assert usd == pytest.approx((ended_at - run.created_at).total_seconds(), abs=1.5)
     assert usd < most_usd
     said = desk.events_of(Message)[-1].text
-    assert said.startswith(f"run {run.run_id} has cost ${usd:.2f}, not ${most_usd:,.2f}: its provider's record")
+    assert said.startswith(f"run {run.run_id} has cost ${usd:.2f}, not ${most_usd:,.2f}: the provider's record")
     assert desk.journal.unsure() == []
     assert desk.runner().settle(desk.journal.run(run.run_id)).attempts == (attempt,)
 
